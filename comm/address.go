@@ -25,24 +25,26 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// addressServer tells the ranks of a host where rank 0 serves the store, when a launcher started them that names no
-// address: mpirun and srun on one host. All are children of one process of the launcher, and so know a name that no
-// other job has: an abstract socket's, which leaves no file. Other users can compute the name, too, and listen there
-// first. Both ends therefore ask the kernel whose process the other is, and where another user has the name, rank 0
-// appends random characters to it; the others find the longer name in /proc/net/unix.
+// addressServer sends rank 0's store address to the other ranks of the host. It is used if the launcher sets no
+// address, as mpirun and srun on one host do. All ranks are children of one launcher process, so they can compute a
+// name that no other job has. The name belongs to an abstract socket, which leaves no file.
+//
+// Other users can compute the name too, and listen there first. Both ends therefore check the peer's user ID with the
+// kernel. If another user has the name, rank 0 appends random characters to it. The other ranks find the longer name in
+// /proc/net/unix.
 type addressServer struct {
 	listener *net.UnixListener
 	done     sync.WaitGroup
 }
 
 const (
-	// longestAddress is how many bytes of an answer are read.
+	// longestAddress is the maximum size of an answer in bytes.
 	longestAddress = 255
-	// longestPause is how long a rank waits at most before it asks again.
+	// longestPause is the maximum interval between two attempts to reach rank 0.
 	longestPause = 100 * time.Millisecond
 )
 
-// neighboursStore finds the store of a job on one host whose launcher named none; rank 0 serves it.
+// neighboursStore returns the store address of a job on one host whose launcher sets none. Rank 0 starts the store.
 func (m *meeting) neighboursStore(ctx context.Context, place string) (string, error) {
 	if local := m.self.LocalWorldSize; local != 0 && local != m.self.WorldSize {
 		return "", fmt.Errorf("the launcher says nothing about where the %d ranks of several hosts can meet: "+
@@ -69,7 +71,7 @@ func (m *meeting) neighboursStore(ctx context.Context, place string) (string, er
 	return address, err
 }
 
-// unfound explains that rank 0 does not answer.
+// unfound adds the reason and a fix to the error of a rank that cannot reach rank 0.
 func (m *meeting) unfound(err error) error {
 	text := "rank 0 did not come"
 	if m.name != "" {
@@ -83,28 +85,28 @@ func (m *meeting) unfound(err error) error {
 		"in a wrapper script start the program by `exec ./prog`, or set both", text, err, lack)
 }
 
-// siblingName is the same for all ranks of a user that one process started, and for no others. Processes are told apart
-// by when they started, too.
+// siblingName returns a socket name that only the ranks of one user and one launcher process share. The name includes
+// the launcher's start time, because PIDs are reused.
 func siblingName(uid int, place string) (string, error) {
 	launcher, start, err := launcherOf(env.Inherited(), os.Getppid())
 	if err != nil {
 		return "", err
 	}
-	// The place has a name that the user chose, of any length.
+	// The user chooses part of place, which can have any length.
 	digest := sha256.Sum256(fmt.Appendf(nil, "%d %d %s %s", uid, launcher, start, place))
 	return fmt.Sprintf("@gorun-comm-%x", digest[:16]), nil
 }
 
-// launcherOf is the process that started this rank, and when that was started: the nearest of its forebears that was
-// not itself started as this rank, as a wrapper script is (`mpirun sh -c './prog; true'`).
+// launcherOf returns the PID and start time of the process that started this rank. It skips ancestors that run as this
+// rank themselves, such as a wrapper script (`mpirun sh -c './prog; true'`).
 func launcherOf(environ []string, parent int) (pid int, start string, err error) {
 	for {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", parent))
 		if err != nil {
 			return 0, "", err
 		}
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the command in front may hold anything
-		// the 4th and 22nd field of proc(5), counted from the 3rd
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the command before may contain anything
+		// fields 4 and 22 of proc(5), counted from field 3
 		const itsParent, startTime = 1, 19
 		if len(fields) <= startTime {
 			return 0, "", fmt.Errorf("/proc/%d/stat has %d fields", parent, len(fields))
@@ -117,15 +119,15 @@ func launcherOf(environ []string, parent int) (pid int, start string, err error)
 	}
 }
 
-// ofRanks are prefixes of the variables that tell a rank its number and its job.
+// ofRanks lists the prefixes of the variables that identify a rank and its job.
 var ofRanks = []string{"RANK=", "WORLD_SIZE=", "OMPI_", "PMIX_", "PMI_", "MPI_", "MV2_", "SLURM_"}
 
-// sameRank says whether the process was started with every such variable of environ. A launcher that was itself started
-// as a rank, of another job, has others.
+// sameRank reports whether the process has every rank variable of environ, with the same value. A launcher that is
+// itself a rank of another job has different values.
 func sameRank(environ []string, pid int) bool {
 	block, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
-		return false // another user's, as Slurm's are
+		return false // Slurm's processes belong to another user
 	}
 	theirs, found := strings.Split(string(block), "\x00"), false
 	for _, entry := range environ {
@@ -150,7 +152,7 @@ func serveAddress(name, address string) (*addressServer, error) {
 	return s, nil
 }
 
-// listenAs opens the socket with this name, or with a longer one where another user has taken it.
+// listenAs listens on the socket with this name, or on a longer name if another user has taken it.
 func listenAs(name string) (*net.UnixListener, error) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: name})
 	if !errors.Is(err, unix.EADDRINUSE) {
@@ -181,8 +183,7 @@ func (s *addressServer) close() {
 	s.done.Wait()
 }
 
-// dialSibling connects to a socket that a process of the same user listens at. It never waits: where too many wait
-// already it is EAGAIN.
+// dialSibling connects to a socket if its listener has the same user. It never blocks: a full backlog returns EAGAIN.
 func dialSibling(name string) (*net.UnixConn, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: name})
 	if err != nil {
@@ -195,9 +196,9 @@ func dialSibling(name string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// askAddress asks until rank 0 answers or ctx ends.
+// askAddress queries rank 0 until it answers or ctx ends.
 func askAddress(ctx context.Context, name string) (string, error) {
-	var taken error // why the name is of no use
+	var taken error // the reason why the name cannot be used
 	for pause := time.Millisecond; ; pause = min(2*pause, longestPause) {
 		address, err := addressAt(name)
 		if err != nil && !errors.Is(err, unix.ECONNREFUSED) {
@@ -220,7 +221,7 @@ func askAddress(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// addressBehind asks at the longer names that rank 0 may have.
+// addressBehind queries the longer names that rank 0 uses if another user has taken the short one.
 func addressBehind(name string) (address string, err error) {
 	err = unix.ECONNREFUSED
 	for _, longer := range listening(name + "-") {
@@ -231,7 +232,7 @@ func addressBehind(name string) (address string, err error) {
 	return "", err
 }
 
-// listening lists the abstract sockets of this host at which somebody listens and whose names begin so.
+// listening returns the names of this host's listening abstract sockets that start with prefix.
 func listening(prefix string) (names []string) {
 	table, err := os.Open("/proc/self/net/unix")
 	if err != nil {
@@ -262,7 +263,7 @@ func addressAt(name string) (string, error) {
 	return addressIn(answer)
 }
 
-// addressIn is the address that rank 0 answers: a port on this host.
+// addressIn parses rank 0's answer, which must be a port on the loopback interface.
 func addressIn(answer []byte) (string, error) {
 	address, err := netip.ParseAddrPort(string(answer))
 	if len(answer) > longestAddress || err != nil || !address.Addr().IsLoopback() || address.Port() == 0 {

@@ -12,7 +12,7 @@ import (
 	"gorun/comm"
 )
 
-// neighbour is a rank that knows its number and nothing else. It joins two groups, one after the other.
+// neighbour is a rank that has only its rank number. It joins two groups, one after the other.
 func neighbour() int {
 	for range 2 {
 		g, err := comm.Join(context.Background(), comm.WithTimeout(patience))
@@ -35,8 +35,7 @@ func TestNeighboursMeet(t *testing.T) {
 	neighbours(t, exec.Command(self), exec.Command(self), exec.Command(self))
 }
 
-// neighbours runs a rank by each command, with the variables of mpiexec; they meet twice and add what each has, its
-// rank and 1.
+// neighbours runs each command as a rank with mpiexec's variables. The ranks meet twice and add up their rank and 1.
 func neighbours(t *testing.T, commands ...*exec.Cmd) {
 	t.Helper()
 	size, sum := len(commands), 0
@@ -58,7 +57,7 @@ func neighbours(t *testing.T, commands ...*exec.Cmd) {
 	}
 }
 
-// On several hosts there is no common parent: the error says what to give.
+// Ranks on several hosts have no common parent: the error says which variables to set.
 func TestNeighboursOfSeveralHosts(t *testing.T) {
 	unset(t)
 	for name, value := range map[string]string{

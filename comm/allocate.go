@@ -6,22 +6,22 @@ import (
 	"unsafe"
 )
 
-// memory is a piece of memory that a back end gave.
+// memory is an allocation of a back end.
 type memory interface {
 	Bytes() []byte
 	Free(ctx context.Context) error
 }
 
-// Shared is memory of this rank that the other ranks of its host see, too: a collective whose buffers all lie in such
-// memory copies nothing in between. From about 1 KiB on that pays.
+// Shared is memory of this rank that the other ranks on its host map too. A collective copies nothing in between if all
+// its buffers lie in shared memory. This is faster from about 1 KiB upwards.
 type Shared[T Number] struct {
 	Data   []T
 	memory memory
 	group  *Group
 }
 
-// Allocate makes n elements of shared memory at each rank, all zero. Every rank of the group calls it, with the same n.
-// The memory is there until Free or the group's Close. A group can have 256 such pieces at a time.
+// Allocate allocates n zeroed elements of shared memory on each rank. Every rank of the group must call it with the
+// same n. The memory is valid until Free or the group's Close. A group can hold at most 256 allocations at a time.
 func Allocate[T Number](ctx context.Context, g *Group, n int) (*Shared[T], error) {
 	if n < 0 {
 		return nil, &ArgumentError{"Allocate", fmt.Sprintf("%d elements", n)}
@@ -29,7 +29,7 @@ func Allocate[T Number](ctx context.Context, g *Group, n int) (*Shared[T], error
 	return allocateFor[T](ctx, g, "Allocate", n)
 }
 
-// allocateFor is Allocate for what the user called.
+// allocateFor implements Allocate; caller is the function that error messages name.
 func allocateFor[T Number](ctx context.Context, g *Group, caller string, n int) (*Shared[T], error) {
 	if g == nil {
 		return nil, noGroup(caller)
@@ -49,7 +49,7 @@ func allocateFor[T Number](ctx context.Context, g *Group, caller string, n int) 
 	return &Shared[T]{data, memory, g}, nil
 }
 
-// Free gives the memory back. Every rank of the group calls it, and nobody may touch the data after it.
+// Free releases the memory. Every rank of the group must call it. No rank may access Data afterwards.
 func (s *Shared[T]) Free(ctx context.Context) error {
 	g := s.group
 	g.wait()

@@ -8,7 +8,7 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Work is a call that was begun and not waited for. Its buffers belong to it until it is done.
+// Work is an asynchronous call. You must not read or change the call's buffers until it is done.
 type Work struct {
 	ctx  context.Context
 	call backend.Call
@@ -16,31 +16,30 @@ type Work struct {
 	err  error
 }
 
-// Wait blocks until the call is done and returns its error. It may be called again, and by several goroutines.
+// Wait blocks until the call is done and returns its error. You can call it several times, from several goroutines.
 func (w *Work) Wait() error {
 	<-w.done
 	return w.err
 }
 
-// Done is closed when the call is done.
+// Done returns a channel that is closed when the call is done.
 func (w *Work) Done() <-chan struct{} { return w.done }
 
-// queue holds a group's work in the order in which it was begun. One goroutine does it; it comes with the first and
-// ends with the group.
+// queue runs a group's asynchronous calls in order. Its goroutine starts with the first call and ends with the group.
 type queue struct {
-	pending atomic.Int64 // begun and not done
+	pending atomic.Int64 // calls that have started and are not done
 	mu      sync.Mutex
 	works   chan *Work
 	stopped bool
 	idle    sync.WaitGroup
 }
 
-// depth is how many calls can wait in the queue before starting another one blocks.
+// depth is the number of calls that can wait in the queue. Starting another one blocks.
 const depth = 1024
 
 func (q *queue) busy() bool { return q.pending.Load() > 0 }
 
-// start begins the call behind all that were begun before.
+// start appends the call to the queue.
 func (g *Group) start(ctx context.Context, c backend.Call) *Work {
 	w := &Work{ctx: ctx, call: c, done: make(chan struct{})}
 	q := &g.queue
@@ -71,7 +70,7 @@ func (g *Group) serve(works <-chan *Work) {
 	}
 }
 
-// wait returns when what was begun until now is done.
+// wait blocks until all queued calls are done.
 func (g *Group) wait() {
 	if g.queue.busy() {
 		w := g.start(context.Background(), backend.Call{})
@@ -79,7 +78,7 @@ func (g *Group) wait() {
 	}
 }
 
-// stop lets what was begun end.
+// stop closes the queue and waits for the queued calls.
 func (q *queue) stop() {
 	q.mu.Lock()
 	if q.works != nil && !q.stopped {
@@ -90,14 +89,14 @@ func (q *queue) stop() {
 	q.idle.Wait()
 }
 
-// finished is work that ended before it began.
+// finished returns work that is already done.
 func finished(err error) *Work {
 	w := &Work{done: make(chan struct{}), err: err}
 	close(w.done)
 	return w
 }
 
-// begin starts a call whose arguments were checked.
+// begin queues a call whose arguments are valid, or returns work that failed with err.
 func (g *Group) begin(ctx context.Context, c backend.Call, err error) *Work {
 	if g == nil {
 		return finished(noGroup(c.Kind.String()))
@@ -108,49 +107,49 @@ func (g *Group) begin(ctx context.Context, c backend.Call, err error) *Work {
 	return g.start(ctx, c)
 }
 
-// AllReduceAsync begins an [AllReduce].
+// AllReduceAsync starts an [AllReduce] and returns at once.
 func AllReduceAsync[T Number](ctx context.Context, g *Group, send, recv []T, op Op) *Work {
 	var c backend.Call
 	err := allReduceCall(&c, send, recv, op)
 	return g.begin(ctx, c, err)
 }
 
-// ReduceAsync begins a [Reduce].
+// ReduceAsync starts a [Reduce] and returns at once.
 func ReduceAsync[T Number](ctx context.Context, g *Group, send, recv []T, op Op, root int) *Work {
 	var c backend.Call
 	err := reduceCall(&c, g, send, recv, op, root)
 	return g.begin(ctx, c, err)
 }
 
-// BroadcastAsync begins a [Broadcast].
+// BroadcastAsync starts a [Broadcast] and returns at once.
 func BroadcastAsync[T Number](ctx context.Context, g *Group, buffer []T, root int) *Work {
 	var c backend.Call
 	err := broadcastCall(&c, g, buffer, root)
 	return g.begin(ctx, c, err)
 }
 
-// AllGatherAsync begins an [AllGather].
+// AllGatherAsync starts an [AllGather] and returns at once.
 func AllGatherAsync[T Number](ctx context.Context, g *Group, send, recv []T) *Work {
 	var c backend.Call
 	err := allGatherCall(&c, g, send, recv)
 	return g.begin(ctx, c, err)
 }
 
-// ReduceScatterAsync begins a [ReduceScatter].
+// ReduceScatterAsync starts a [ReduceScatter] and returns at once.
 func ReduceScatterAsync[T Number](ctx context.Context, g *Group, send, recv []T, op Op) *Work {
 	var c backend.Call
 	err := reduceScatterCall(&c, g, send, recv, op)
 	return g.begin(ctx, c, err)
 }
 
-// AllToAllAsync begins an [AllToAll].
+// AllToAllAsync starts an [AllToAll] and returns at once.
 func AllToAllAsync[T Number](ctx context.Context, g *Group, send, recv []T) *Work {
 	var c backend.Call
 	err := allToAllCall(&c, g, send, recv)
 	return g.begin(ctx, c, err)
 }
 
-// BarrierAsync begins a [Barrier].
+// BarrierAsync starts a [Barrier] and returns at once.
 func BarrierAsync(ctx context.Context, g *Group) *Work {
 	return g.begin(ctx, backend.Call{Kind: backend.Barrier}, nil)
 }

@@ -11,8 +11,8 @@ import (
 	"gorun/comm/internal/cpu"
 )
 
-// open joins the back end of that name. The CPUs' comes first in any case: the ranks tell each other through it what
-// they have, and it tells who is late or dead, which NCCL does not.
+// open joins the back end with this name. Every group joins the CPU back end first. The ranks exchange their GPU
+// information through it, and it reports late and dead ranks, which NCCL does not.
 func open(ctx context.Context, name string, g *Group, exchange backend.Exchange) (backend.Backend, error) {
 	switch name {
 	case "auto", "cpu", "nccl":
@@ -42,7 +42,7 @@ func open(ctx context.Context, name string, g *Group, exchange backend.Exchange)
 	return gpu, nil
 }
 
-// allocate gets memory that the host's ranks share. caller is what the user called.
+// allocate returns memory that the host's ranks share. caller is the function that error messages name.
 func (g *Group) allocate(ctx context.Context, caller string, size int) (memory, error) {
 	b, ok := g.back.(*cpu.Backend)
 	if !ok {

@@ -6,20 +6,21 @@ import (
 	"slices"
 )
 
-// Bucketer reduces many tensors, such as the gradients of a network, while the caller goes on computing: they are
-// flattened into buckets, and a bucket's all-reduce begins as soon as its last tensor is ready, as
-// DistributedDataParallel does it (Li et al., "PyTorch Distributed", VLDB 2020). Every step calls Ready once for each
-// tensor, in any order that is the same on all ranks only by bucket, and then Wait.
+// Bucketer all-reduces many tensors, such as a network's gradients, while the caller continues to compute. It flattens
+// the tensors into buckets and starts the all-reduce of a bucket when the bucket's last tensor is ready. The method is
+// that of DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB 2020).
+//
+// In every step, call Ready once for each tensor, then Wait. The order of the Ready calls can differ between ranks.
 type Bucketer[T Number] struct {
 	group   *Group
 	op      Op
 	tensors [][]T
-	home    []int // the tensor's bucket
-	at      []int // where it lies in the bucket
+	home    []int // index of each tensor's bucket
+	at      []int // offset of each tensor in its bucket, in elements
 	buckets []bucket[T]
-	viewed  bool // the tensors are their places in the buckets
+	viewed  bool // the tensors are views of the buckets
 	ready   []bool
-	next    int // the first bucket that was not begun: all ranks begin them in the same order
+	next    int // the first bucket that has not started; all ranks start them in the same order
 }
 
 type bucket[T Number] struct {
@@ -30,15 +31,15 @@ type bucket[T Number] struct {
 	work    *Work
 }
 
-// DefaultBucketBytes is PyTorch's bucket_cap_mb.
+// DefaultBucketBytes is the default bucket size: 25 MiB, as in PyTorch (bucket_cap_mb).
 const DefaultBucketBytes = 25 << 20
 
-// firstBucketBytes lets the first all-reduce begin early.
+// firstBucketBytes is small so that the first all-reduce starts early.
 const firstBucketBytes = 1 << 20
 
-// NewBucketer makes buckets of at most bucketBytes (0: DefaultBucketBytes; a larger tensor gets one of its own) for the
-// tensors in the order in which they are given, which should be the one in which they become ready: the last layer's
-// first. Every rank of the group calls it, with tensors of the same lengths. op is Avg in most programs.
+// NewBucketer returns a Bucketer with buckets of at most bucketBytes; 0 means DefaultBucketBytes. A tensor larger than
+// that gets its own bucket. Pass the tensors in the order in which they become ready: the last layer's first. Every
+// rank of the group must call NewBucketer with tensors of the same lengths. Most programs pass Avg as op.
 func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int, tensors ...[]T) (*Bucketer[T],
 	error,
 ) {
@@ -68,7 +69,7 @@ func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int
 	return b, nil
 }
 
-// plan says which tensor lies where.
+// plan assigns each tensor a bucket and an offset.
 func (b *Bucketer[T]) plan(capacity int) {
 	limit := min(capacity, firstBucketBytes/dtypeOf[T]().Size())
 	size := 0
@@ -87,7 +88,7 @@ func (b *Bucketer[T]) plan(capacity int) {
 	}
 }
 
-// room gets the memory of a bucket, which is the number-th: shared with the host's ranks where the back end can.
+// room allocates bucket number. On the CPU back end the memory is shared with the host's other ranks.
 func (b *Bucketer[T]) room(ctx context.Context, number int) error {
 	k, size := &b.buckets[number], 0
 	for _, i := range k.tensors {
@@ -113,12 +114,11 @@ func (b *Bucketer[T]) reset() {
 	clear(b.ready)
 }
 
-// Buckets is how many buckets there are.
+// Buckets returns the number of buckets.
 func (b *Bucketer[T]) Buckets() int { return len(b.buckets) }
 
-// Views returns, for each tensor, the place in its bucket where it is reduced, and makes that the tensor from now on:
-// gradients that are computed there are not copied (PyTorch's gradient_as_bucket_view). The places are gone after
-// Close.
+// Views returns a view of each tensor's part of its bucket and uses the views as the tensors from now on. Gradients
+// that you compute there are not copied (PyTorch's gradient_as_bucket_view). The views are invalid after Close.
 func (b *Bucketer[T]) Views() [][]T {
 	b.viewed = true
 	for i, tensor := range b.tensors {
@@ -128,8 +128,8 @@ func (b *Bucketer[T]) Views() [][]T {
 	return slices.Clone(b.tensors)
 }
 
-// Ready says that tensor i has its values. It copies them, unless they are in a view, and begins the all-reduce of what
-// is complete.
+// Ready reports that tensor i has its values. It copies them into the bucket unless they are in a view, and starts the
+// all-reduce of complete buckets. It returns an [ArgumentError] if i is out of range or was ready before in this step.
 func (b *Bucketer[T]) Ready(ctx context.Context, i int) error {
 	if i < 0 || i >= len(b.tensors) || b.ready[i] {
 		return &ArgumentError{"Bucketer.Ready", fmt.Sprintf("tensor %d of %d is unknown or was ready before", i,
@@ -148,8 +148,8 @@ func (b *Bucketer[T]) Ready(ctx context.Context, i int) error {
 	return nil
 }
 
-// Wait returns when every tensor holds its reduced values, and makes the buckets ready for the next step. Tensors of
-// which Ready was not said make it fail.
+// Wait blocks until every tensor holds its reduced values, then resets the buckets for the next step. It fails if Ready
+// was not called for a tensor.
 func (b *Bucketer[T]) Wait() error {
 	for i, ready := range b.ready {
 		if !ready {
@@ -171,7 +171,7 @@ func (b *Bucketer[T]) Wait() error {
 	return nil
 }
 
-// Close gives the buckets' memory back. Every rank of the group calls it.
+// Close releases the buckets' memory. Every rank of the group must call it.
 func (b *Bucketer[T]) Close(ctx context.Context) error {
 	for i := range b.buckets {
 		if memory := b.buckets[i].memory; memory != nil {

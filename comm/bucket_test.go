@@ -11,7 +11,8 @@ import (
 	"gorun/comm"
 )
 
-// Tensors get ready in an order of each rank's own; buckets go in one order, and every step has the averages.
+// Tensors become ready in a different order on each rank. Buckets start in the same order, and every step returns the
+// averages.
 func TestBucketer(t *testing.T) {
 	lengths := []int{5, 0, 300_000, 17, 1, 40_000}
 	failed := each(open(t, 3), func(ctx context.Context, g *comm.Group) error {

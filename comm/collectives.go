@@ -8,18 +8,17 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// pointer is where a slice's elements are.
 func pointer[T Number](s []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }
 
-// Barrier returns when every rank of the group has called it.
+// Barrier blocks until every rank of the group has called it.
 //
-// Cost on one host: one cache line from each rank to each, about 0.1 µs for two ranks with a CPU each.
+// Cost on one host: each rank sends one cache line to each other rank, about 0.1 µs for two ranks with one CPU each.
 func Barrier(ctx context.Context, g *Group) error {
 	return g.do(ctx, &backend.Call{Kind: backend.Barrier})
 }
 
-// MonitoredBarrier is a Barrier with a time limit of its own, whose error names exactly the ranks that have not come
-// when it is over. The group cannot be used after that.
+// MonitoredBarrier is a [Barrier] with its own timeout. If limit expires, its [TimeoutError] names exactly the ranks
+// that have not called it. The group cannot be used after that.
 func (g *Group) MonitoredBarrier(ctx context.Context, limit time.Duration) error {
 	if g == nil {
 		return noGroup("MonitoredBarrier")
@@ -27,14 +26,16 @@ func (g *Group) MonitoredBarrier(ctx context.Context, limit time.Duration) error
 	return g.monitored(ctx, limit)
 }
 
-// AllReduce reduces send, element by element, over all ranks and puts the result into every rank's recv. Both have the
-// same length on all ranks; send == recv is in place.
+// AllReduce reduces send, element by element, over all ranks and stores the result in every rank's recv. send and recv
+// have the same length on all ranks. Pass the same slice twice to reduce in place.
 //
-// Cost on one host for S bytes and P ranks: up to 56 bytes one cache line from each to each; up to 4 KiB (and for two
-// ranks at any size) every rank reads all others' data; beyond, each rank reduces the P-th part for all, in chunks that
-// stay in cache: α + 2·S·β + S·γ, β and γ the seconds a byte takes to copy and to reduce. Over H hosts of L
-// ranks each every rank drives a slice of S/L bytes: 2·(H-1)/H·S/L·β more, β now the network's (see Thakur,
-// Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
+// Cost on one host for S bytes and P ranks: up to 56 bytes, each rank sends one cache line to each other rank. Up to 4
+// KiB, and for two ranks at any size, every rank reads the data of all others. Above that, each rank reduces one P-th
+// for all ranks, in chunks that fit in the cache: α + 2·S·β + S·γ. β and γ are the seconds to copy and to reduce a
+// byte.
+//
+// Over H hosts of L ranks, each rank sends a slice of S/L bytes. This adds 2·(H-1)/H·S/L·β, where β is that of the
+// network. See Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
 func AllReduce[T Number](ctx context.Context, g *Group, send, recv []T, op Op) error {
 	var c backend.Call
 	if err := allReduceCall(&c, send, recv, op); err != nil {
@@ -43,8 +44,8 @@ func AllReduce[T Number](ctx context.Context, g *Group, send, recv []T, op Op) e
 	return g.do(ctx, &c)
 }
 
-// allReduceCall fills in c, which is zero: field by field, since the compiler copies a whole Call through a second one,
-// for 20 ns.
+// allReduceCall fills in c, which must be zero. It sets single fields because the compiler copies a composite literal
+// through a second Call, which costs 20 ns.
 func allReduceCall[T Number](c *backend.Call, send, recv []T, op Op) error {
 	c.Kind, c.DType, c.Op, c.Count = backend.AllReduce, dtypeOf[T](), op, len(send)
 	c.Send, c.Recv = pointer(send), pointer(recv)
@@ -61,7 +62,7 @@ func sameLength(kind backend.Kind, send, recv int) error {
 	return nil
 }
 
-// Reduce is AllReduce with the result on rank root only; recv of the others may be nil.
+// Reduce is [AllReduce] with the result on rank root only. recv can be nil on the other ranks.
 func Reduce[T Number](ctx context.Context, g *Group, send, recv []T, op Op, root int) error {
 	var c backend.Call
 	if err := reduceCall(&c, g, send, recv, op, root); err != nil {
@@ -82,10 +83,10 @@ func reduceCall[T Number](c *backend.Call, g *Group, send, recv []T, op Op, root
 	return sameLength(c.Kind, len(send), len(recv))
 }
 
-// Broadcast copies buffer of rank root into every rank's buffer. The length is the same on all ranks. The root waits
-// for nobody where the buffer is small: ranks that name different roots may notice it only in a later call.
+// Broadcast copies rank root's buffer into every rank's buffer. The length must be the same on all ranks. The root does
+// not wait for the other ranks if the buffer is small. A mismatch of roots can therefore surface in a later call only.
 //
-// Cost on one host: the root copies S bytes once into shared memory, chunk by chunk, while the others copy them out.
+// Cost on one host: the root copies S bytes into shared memory once, in chunks, while the other ranks copy them out.
 func Broadcast[T Number](ctx context.Context, g *Group, buffer []T, root int) error {
 	var c backend.Call
 	if err := broadcastCall(&c, g, buffer, root); err != nil {
@@ -100,8 +101,8 @@ func broadcastCall[T Number](c *backend.Call, g *Group, buffer []T, root int) er
 	return g.checkRank(c.Kind, "root", root)
 }
 
-// AllGather puts every rank's send, which has the same length n on all, into every rank's recv in rank order: recv has
-// n × Size elements. In place: send is recv, and the own block lies there already.
+// AllGather stores every rank's send in every rank's recv, in rank order. send has the same length n on all ranks, and
+// recv has n × Size elements. To gather in place, pass recv as send too, with this rank's block in its place.
 func AllGather[T Number](ctx context.Context, g *Group, send, recv []T) error {
 	var c backend.Call
 	if err := allGatherCall(&c, g, send, recv); err != nil {
@@ -116,7 +117,8 @@ func allGatherCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
 	return g.blocks(c, len(send), len(recv), "recv")
 }
 
-// blocks sets Count where one buffer holds a block for each rank and the other, part, is one block or the same buffer.
+// blocks sets Count for a call with two buffers. whole holds one block for each rank; part is one block, or the same
+// buffer as whole.
 func (g *Group) blocks(c *backend.Call, part, whole int, name string) error {
 	if g == nil {
 		return noGroup(c.Kind.String())
@@ -132,8 +134,8 @@ func (g *Group) blocks(c *backend.Call, part, whole int, name string) error {
 	return apart(c, part, whole, c.Count*g.rank)
 }
 
-// apart refuses a part that begins where the whole does though its block lies elsewhere there: that would be taken for
-// a call in place.
+// apart rejects a part that starts at the same address as the whole buffer although its block has another offset. The
+// back end would treat such a call as in place.
 func apart(c *backend.Call, part, whole, offset int) error {
 	if c.Send == c.Recv && part > 0 && part != whole && offset > 0 {
 		return wrong(c.Kind, "send and recv begin with the same element, but this rank's block lies %d elements behind: "+
@@ -142,8 +144,8 @@ func apart(c *backend.Call, part, whole, offset int) error {
 	return nil
 }
 
-// ReduceScatter reduces send, of n × Size elements, over all ranks and gives rank r the r-th block of n in recv. In
-// place: recv is send, and the result replaces the own block there.
+// ReduceScatter reduces send over all ranks and stores block r of the result in rank r's recv. recv has n elements, and
+// send has n × Size. To reduce in place, pass send as recv too; the result replaces this rank's block.
 func ReduceScatter[T Number](ctx context.Context, g *Group, send, recv []T, op Op) error {
 	var c backend.Call
 	if err := reduceScatterCall(&c, g, send, recv, op); err != nil {
@@ -161,7 +163,7 @@ func reduceScatterCall[T Number](c *backend.Call, g *Group, send, recv []T, op O
 	return g.blocks(c, len(recv), len(send), "send")
 }
 
-// Gather is AllGather with the result on rank root only; recv of the others may be nil.
+// Gather is [AllGather] with the result on rank root only. recv can be nil on the other ranks.
 func Gather[T Number](ctx context.Context, g *Group, send, recv []T, root int) error {
 	c := backend.Call{
 		Kind: backend.Gather, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
@@ -170,7 +172,7 @@ func Gather[T Number](ctx context.Context, g *Group, send, recv []T, root int) e
 	return g.atRoot(ctx, &c, len(send), len(recv), "recv")
 }
 
-// atRoot makes a call whose root alone has a buffer, name, with a part for each rank.
+// atRoot runs a call in which only the root uses the buffer called name, which has a block for each rank.
 func (g *Group) atRoot(ctx context.Context, c *backend.Call, part, whole int, name string) error {
 	err := g.checkRank(c.Kind, "root", c.Root)
 	switch {
@@ -189,8 +191,8 @@ func (g *Group) atRoot(ctx context.Context, c *backend.Call, part, whole int, na
 	return g.do(ctx, c)
 }
 
-// Scatter gives rank r the r-th block of root's send, which has n × Size elements, in recv of n. send of the others
-// may be nil. In place at the root: recv is send.
+// Scatter stores block r of the root's send in rank r's recv. recv has n elements, and send has n × Size. send can be
+// nil on the other ranks. To scatter in place at the root, pass send as recv too.
 func Scatter[T Number](ctx context.Context, g *Group, send, recv []T, root int) error {
 	c := backend.Call{
 		Kind: backend.Scatter, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
@@ -199,8 +201,8 @@ func Scatter[T Number](ctx context.Context, g *Group, send, recv []T, root int) 
 	return g.atRoot(ctx, &c, len(recv), len(send), "send")
 }
 
-// AllToAll gives rank r the r-th of the Size equal blocks of every rank's send; recv gets them in rank order. In place:
-// recv is send.
+// AllToAll sends block r of every rank's send to rank r, which stores the blocks in recv in rank order. send and recv
+// have the same length, a multiple of Size. Pass the same slice twice to exchange in place.
 func AllToAll[T Number](ctx context.Context, g *Group, send, recv []T) error {
 	var c backend.Call
 	if err := allToAllCall(&c, g, send, recv); err != nil {
@@ -225,11 +227,12 @@ func allToAllCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
 	return nil
 }
 
-// Send sends data to rank to, which must call Recv (or SendRecv) with the same type and length. It returns when data
-// may be changed, which can be before the other has it: up to 128 KiB lie in memory between two ranks of a host, and
-// what does not fit waits for the receiver. So a rank can send itself, too, what it receives later, up to that size;
-// more waits for itself until the timeout. Between ranks on different hosts it must be received before both take part
-// in a later collective.
+// Send sends data to rank to, which must call [Recv] or [SendRecv] with the same type and length. It returns when you
+// can change data, possibly before the receiver has it. Two ranks of a host buffer up to 128 KiB; a larger Send blocks
+// until the receiver takes the rest.
+//
+// A rank can therefore send up to 128 KiB to itself and receive it later. A larger Send to itself blocks until the
+// timeout. Between hosts, the receiver must receive the data before both ranks take part in a later collective.
 func Send[T Number](ctx context.Context, g *Group, data []T, to int) error {
 	c := backend.Call{Kind: backend.Send, DType: dtypeOf[T](), Root: to, Count: len(data), Send: pointer(data)}
 	if err := g.checkRank(c.Kind, "the receiver", to); err != nil {
@@ -238,7 +241,8 @@ func Send[T Number](ctx context.Context, g *Group, data []T, to int) error {
 	return g.do(ctx, &c)
 }
 
-// Recv receives what rank from sends with Send (or SendRecv), in the order in which it was sent.
+// Recv receives data that rank from sends with [Send] or [SendRecv]. Messages arrive in the order in which they are
+// sent.
 func Recv[T Number](ctx context.Context, g *Group, data []T, from int) error {
 	c := backend.Call{Kind: backend.Recv, DType: dtypeOf[T](), Root: from, Count: len(data), Recv: pointer(data)}
 	if err := g.checkRank(c.Kind, "the sender", from); err != nil {
@@ -247,8 +251,8 @@ func Recv[T Number](ctx context.Context, g *Group, data []T, from int) error {
 	return g.do(ctx, &c)
 }
 
-// SendRecv sends and receives at once, so that ranks can exchange data in a circle without one having to begin. The
-// buffers may not overlap.
+// SendRecv sends and receives at the same time, so ranks can exchange data in a ring without a deadlock. The buffers
+// must not overlap.
 func SendRecv[T Number](ctx context.Context, g *Group, send []T, to int, recv []T, from int) error {
 	c := backend.Call{
 		Kind: backend.SendRecv, DType: dtypeOf[T](), Root: to, From: from,

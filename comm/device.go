@@ -5,21 +5,20 @@ import (
 	"unsafe"
 )
 
-// DeviceBuffer is memory of this rank's GPU, in a group whose back end is nccl. Its Span goes wherever a collective
-// takes a slice:
+// DeviceBuffer is memory on this rank's GPU, in a group with the nccl back end. Pass its Span to a collective as a
+// slice:
 //
 //	b, err := comm.NewDeviceBuffer[float32](g, 1<<20)
 //	err = b.CopyIn(gradients)
 //	err = comm.AllReduce(ctx, g, b.Span(), b.Span(), comm.Avg)
 //	err = b.CopyOut(gradients)
 //
-// Collectives also take common slices there; they are then copied to the GPU and back in every call.
+// Collectives of such a group also accept slices in host memory, which every call copies to the GPU and back.
 type DeviceBuffer[T Number] struct {
 	n      int
 	memory deviceMemory
 }
 
-// deviceMemory is a piece of a GPU's memory.
 type deviceMemory interface {
 	Pointer() unsafe.Pointer
 	CopyIn(from unsafe.Pointer, bytes int) error
@@ -27,7 +26,8 @@ type deviceMemory interface {
 	Free() error
 }
 
-// NewDeviceBuffer allocates n elements, whose values are undefined.
+// NewDeviceBuffer allocates n elements on this rank's GPU. Their values are undefined. Other back ends than nccl return
+// an error.
 func NewDeviceBuffer[T Number](g *Group, n int) (*DeviceBuffer[T], error) {
 	if g == nil {
 		return nil, noGroup("NewDeviceBuffer")
@@ -47,13 +47,14 @@ func NewDeviceBuffer[T Number](g *Group, n int) (*DeviceBuffer[T], error) {
 	return &DeviceBuffer[T]{n, memory}, nil
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (b *DeviceBuffer[T]) Len() int { return b.n }
 
-// Span is the buffer as collectives take it. Its elements lie on the GPU: reading or writing one here ends the program.
+// Span returns the buffer as a slice to pass to collectives. Its elements are on the GPU: the program crashes if it
+// reads or writes one.
 func (b *DeviceBuffer[T]) Span() []T { return unsafe.Slice((*T)(b.memory.Pointer()), b.n) }
 
-// CopyIn copies host memory to the beginning of the buffer and returns when it is there.
+// CopyIn copies from, in host memory, to the start of the buffer and blocks until the copy is done.
 func (b *DeviceBuffer[T]) CopyIn(from []T) error {
 	if len(from) > b.n {
 		return &ArgumentError{"DeviceBuffer.CopyIn", fmt.Sprintf("%d elements into a buffer of %d", len(from), b.n)}
@@ -61,7 +62,7 @@ func (b *DeviceBuffer[T]) CopyIn(from []T) error {
 	return b.memory.CopyIn(pointer(from), len(from)*dtypeOf[T]().Size())
 }
 
-// CopyOut copies the beginning of the buffer to host memory.
+// CopyOut copies the start of the buffer to host memory until to is full.
 func (b *DeviceBuffer[T]) CopyOut(to []T) error {
 	if len(to) > b.n {
 		return &ArgumentError{"DeviceBuffer.CopyOut", fmt.Sprintf("%d elements from a buffer of %d", len(to), b.n)}
@@ -69,5 +70,5 @@ func (b *DeviceBuffer[T]) CopyOut(to []T) error {
 	return b.memory.CopyOut(pointer(to), len(to)*dtypeOf[T]().Size())
 }
 
-// Free gives the memory back. The buffer may be in no call.
+// Free releases the memory. No call may use the buffer at that time or later.
 func (b *DeviceBuffer[T]) Free() error { return b.memory.Free() }

@@ -1,6 +1,6 @@
-// Package comm runs collectives among the ranks of a job from Go: AllReduce, Broadcast, AllGather and the others that a
-// person knows from MPI or torch.distributed, on CPUs through memory that a host's ranks share and TCP between hosts,
-// on GPUs through NCCL or RCCL.
+// Package comm runs collectives among the ranks of a job from Go: AllReduce, Broadcast, AllGather and others, as in MPI
+// and torch.distributed. On CPUs they use shared memory within a host and TCP between hosts. On GPUs they use NCCL or
+// RCCL.
 //
 //	g, err := comm.Join(ctx)
 //	if err != nil {
@@ -9,46 +9,48 @@
 //	defer g.Close()
 //	err = comm.AllReduce(ctx, g, gradients, gradients, comm.Avg) // in place
 //
-// [Join] reads rank and world size from the environment, so the same program runs under gorun, torchrun, mpirun and
-// srun, and alone as a group of one.
+// [Join] reads the rank and the world size from the environment. The same program runs under gorun, torchrun, mpirun
+// and srun, or without a launcher as a group of one.
 //
 // # Calls
 //
-// All ranks of a group make the same calls in the same order. A call blocks until its result is in the caller's buffer;
-// for what happens in between, each operation has a twin that returns [Work] at once (AllReduceAsync, …). Calls of
-// one group run one after the other in the order in which they were made, whichever goroutine made them; groups made by
-// [Group.Split] are independent of each other.
+// All ranks of a group must make the same calls in the same order. A call blocks until its result is in the caller's
+// buffer. The operations that end in Async, such as [AllReduceAsync], return [Work] at once instead, so that you can
+// compute in the meantime. The calls of one group run one after the other in the order in which they are made, from any
+// goroutine. Groups that [Group.Split] returns are independent of each other.
 //
-// Buffers are Go slices of a [Number] type. Where an operation can be done in place, send and recv are the same slice.
-// Buffers may not overlap otherwise, which is not looked for, and belong to the call until it ends.
+// Buffers are Go slices of a [Number] type. To run an operation in place, pass the same slice as send and recv.
+// Otherwise, buffers must not overlap; comm does not check this. Do not use a buffer until its call ends.
 //
 // # Errors
 //
-// The first error ends a group: ranks that lost each other never find together again. Close works, and a new group can
-// be joined. Arguments that are wrong by themselves (lengths, an unknown rank) are refused before anything is sent, and
-// the group goes on. The errors that name ranks are [PeerError] (a process died), [TimeoutError] (ranks did not come
-// within [WithTimeout]) and [MismatchError] (ranks made different calls), to be taken out by errors.As. A call whose
-// root waits for nobody can end well on some ranks though another made a different one: they learn of it in the next
-// call that waits for all.
+// The first error ends a group: its later calls fail, and ranks that lost each other do not reconnect. You can still
+// call Close, and join a new group. Invalid arguments, such as wrong lengths or an unknown rank, are rejected before
+// anything is sent, and the group stays usable.
 //
-// # Same inputs, same bits
+// Use errors.As to get the errors that name ranks: [PeerError] (a process died), [TimeoutError] (ranks did not arrive
+// within [WithTimeout]) and [MismatchError] (ranks made different calls). If the root of a call waits for no rank, the
+// call can succeed on some ranks although another rank made a different call. They get the error in the next call that
+// waits for all ranks.
 //
-// On CPUs every element is reduced in rank order, whatever the timing: equal inputs on equal ranks give equal bits, on
-// every rank. Float16 and BFloat16 are accumulated in float32 and rounded once. Min and Max give NaN where an input is
-// NaN.
+// # Determinism
 //
-// Over several hosts the ranks of each host are reduced first, in their order, then the hosts' results in the order of
-// their lowest ranks: equal inputs at equal places give equal bits. 16-bit floats are rounded once on each host that
-// has several ranks, and once between the hosts.
+// On CPUs every element is reduced in rank order, independent of timing. Equal inputs on equal ranks therefore give
+// equal bits on every rank. Float16 and BFloat16 are accumulated in float32 and rounded once. Min and Max return NaN if
+// an input is NaN.
+//
+// Over several hosts, the ranks of each host are reduced first, in rank order. The hosts' results are then reduced in
+// the order of the hosts' lowest ranks. Equal inputs with an equal placement of ranks give equal bits. 16-bit floats
+// are rounded once on each host with several ranks, and once between the hosts.
 //
 // # Several hosts
 //
-// Ranks on different hosts are connected by TCP, at ports that the system chooses, over the network by which a host
-// reaches the store where that is possible. They prove to each other that they have the same key, which gorun or
-// [WithKey] gives; without one a group over several hosts is refused. What they exchange is not encrypted. A store that
-// rank 0 serves for them accepts every host that reaches its port.
+// Ranks on different hosts connect over TCP, at ports that the system chooses. If possible, they use the network that
+// connects each host to the store. They prove to each other that they have the same key, from gorun or [WithKey]. A
+// group over several hosts without a key is an error. The data is not encrypted. A store that rank 0 serves for such a
+// group accepts every host that can reach its port.
 //
 // # cgo
 //
-// The back ends are C. Without cgo the package builds, and Join says that it needs it.
+// The back ends are written in C. Without cgo the package builds, but Join returns an error.
 package comm

@@ -12,7 +12,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// A call that ended in time is not hit by the end of its context, whenever that comes, nor is the call behind it.
+// The end of a context affects neither a call that is done nor the next call, whenever it happens.
 func TestContextEndsBesideCalls(t *testing.T) {
 	for survived := 0; survived < 300; {
 		groups := open(t, 2)
@@ -20,7 +20,7 @@ func TestContextEndsBesideCalls(t *testing.T) {
 		for failed == nil && survived < 300 {
 			ctx, cancel := context.WithCancel(t.Context())
 			failed = errors.Join(each(groups, func(_ context.Context, g *comm.Group) error {
-				if g.Rank() == 1 { // what rank 0 waits for and the end of its context come at once
+				if g.Rank() == 1 { // rank 1 arrives and rank 0's context ends at the same time
 					go cancel()
 					return barrier(context.Background(), g)
 				}
@@ -100,7 +100,7 @@ func TestCloseWhileOthersWait(t *testing.T) {
 	}
 }
 
-// Who has what it needs doesn't mind that another left.
+// A rank whose call is complete gets no error when another rank leaves.
 func TestLeavingAfterTheLastCall(t *testing.T) {
 	for name, act := range map[string]caller{
 		"barrier": barrier, "small": allReduce[float32](5, comm.Sum), "large": allReduce[float64](200_000, comm.Sum),
@@ -123,7 +123,7 @@ func TestLeavingAfterTheLastCall(t *testing.T) {
 	}
 }
 
-// Ranks that do not come are named, all of them and nobody else.
+// A timeout names exactly the late ranks.
 func TestLateRanks(t *testing.T) {
 	for name, act := range map[string]caller{
 		"barrier": barrier, "large": allReduce[float64](100_000, comm.Sum),
@@ -152,7 +152,7 @@ func TestLateRanks(t *testing.T) {
 	}
 }
 
-// Rank 0 waits for 1, which waits for 2, which waits for 3, which does not come.
+// Rank 0 waits for 1, 1 waits for 2, 2 waits for 3, and 3 does not arrive.
 func TestTransitiveWaits(t *testing.T) {
 	failed := each(open(t, 4, comm.WithTimeout(limit)), func(ctx context.Context, g *comm.Group) error {
 		if g.Rank() == 3 {

@@ -6,47 +6,46 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// The errors by which a group ends. They come wrapped: take them out by [errors.As], with the address of a variable
-// that is a pointer:
+// The errors that end a group. They are wrapped. Use [errors.As] with the address of a pointer variable to get one:
 //
 //	var late *comm.TimeoutError
 //	if errors.As(err, &late) {
 //		fmt.Println("late:", late.Ranks)
 //	}
 //
-// Their fields number ranks as the group does. The texts of a group that Split made say both numbers, "rank 1 of the
-// group (rank 3 of the job)".
+// Their fields contain the group's rank numbers. In a group that Split returned, the texts contain both numbers: "rank
+// 1 of the group (rank 3 of the job)".
 type (
-	// PeerError says that a rank died or closed the group while others needed it. Its fields:
+	// PeerError reports that a rank died or closed the group while other ranks needed it. Its fields:
 	//
-	//	Rank int    // who is lost
+	//	Rank int    // the lost rank
 	//	How  string // "its process ended", "it closed the group"
-	//	Call string // what was under way at rank By: "AllReduce of 1000 float32 (sum)"; "" for nothing
+	//	Call string // rank By's current call: "AllReduce of 1000 float32 (sum)"; "" if none
 	//	By   int    // the rank that noticed
 	PeerError = backend.PeerError
-	// TimeoutError says which ranks did not come in time. Its fields:
+	// TimeoutError reports the ranks that did not arrive in time. Its fields:
 	//
-	//	Ranks []int         // who is late, ascending
-	//	Call  string        // what rank By waited in: "AllReduce of 1000 float32 (sum)"
-	//	After time.Duration // how long it waited
-	//	By    int           // the rank that waited, of which the others learnt it
+	//	Ranks []int         // the late ranks, ascending
+	//	Call  string        // rank By's call: "AllReduce of 1000 float32 (sum)"
+	//	After time.Duration // how long rank By waited
+	//	By    int           // the rank that waited and reported the timeout
 	//
-	// A late rank gets it, too, in its next call.
+	// A late rank gets the same error in its next call.
 	TimeoutError = backend.TimeoutError
-	// MismatchError says which two ranks made different calls, and which. Its fields:
+	// MismatchError reports two ranks that made different calls. Its fields:
 	//
-	//	Sequence     uint64 // the how-manieth call of the group, from 1, with those of which Split,
-	//	                    // Allocate, NewBucketer and Free are made; 0 where one of the two is a
-	//	                    // Send, Recv or SendRecv
+	//	Sequence     uint64 // the call's number in the group, from 1; Split, Allocate, NewBucketer
+	//	                    // and Free consist of calls too; 0 if one of the two is a Send, Recv
+	//	                    // or SendRecv
 	//	RankA, RankB int
 	//	CallA, CallB string // "AllReduce of 1000 float32 (sum)", "Barrier"
 	MismatchError = backend.MismatchError
 )
 
-// ErrClosed says that the group was closed by this rank. Test for it with [errors.Is].
+// ErrClosed reports that this rank closed the group. Test for it with [errors.Is].
 var ErrClosed = backend.ErrClosed
 
-// ArgumentError says that a call cannot be made with these arguments. Nothing was sent, and the group goes on.
+// ArgumentError reports invalid arguments. Nothing was sent, and the group stays usable.
 type ArgumentError struct {
 	Call string // "AllReduce"
 	What string
@@ -58,7 +57,6 @@ func wrong(kind backend.Kind, format string, args ...any) error {
 	return &ArgumentError{kind.String(), fmt.Sprintf(format, args...)}
 }
 
-// noGroup is the error of a call on a nil *Group.
 func noGroup(call string) error {
 	return &ArgumentError{
 		call,

@@ -12,7 +12,7 @@ import (
 
 func Example() {
 	ctx := context.Background()
-	g, err := comm.Join(ctx, comm.WithRank(0, 1)) // without options: by the environment
+	g, err := comm.Join(ctx, comm.WithRank(0, 1)) // without options, Join reads the environment
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func Example() {
 	// Output: rank 0 of 1 (cpu) [1 2]
 }
 
-// What ended a group: take the error out by the address of a variable that is a pointer.
+// Use errors.As with the address of a pointer variable to get the error that ended a group.
 func ExampleTimeoutError() {
 	check := func(err error) {
 		var late *comm.TimeoutError
@@ -37,7 +37,7 @@ func ExampleTimeoutError() {
 			fmt.Println("gone:", lost.Rank)
 		}
 	}
-	// as calls return them
+	// errors as calls return them
 	check(fmt.Errorf("comm: %w", &comm.TimeoutError{Ranks: []int{3}, Call: "Barrier", After: time.Second}))
 	check(fmt.Errorf("comm: %w", &comm.PeerError{Rank: 2, How: "its process ended"}))
 	// Output:

@@ -1,9 +1,9 @@
 package comm
 
-// WithHost makes ranks with different names count as such on different hosts.
+// WithHost sets the rank's host name. Ranks with different names count as ranks on different hosts.
 func WithHost(name string) Option { return func(s *settings) { s.host = name } }
 
-// What tests of other users need.
+// Functions for tests with other users.
 var (
 	SiblingName = siblingName
 	AskAddress  = askAddress

@@ -22,7 +22,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// process is a rank that is this test binary again.
+// process is a rank that runs this test binary.
 type process struct {
 	rank   int
 	cmd    *exec.Cmd
@@ -30,7 +30,7 @@ type process struct {
 	output *bufio.Reader
 }
 
-// start starts the ranks of a job and waits until all are ready. What is left of them ends with the test.
+// start starts the ranks of a job and waits until all are ready. It kills remaining ranks at the end of the test.
 func start(t *testing.T, role string, n int, p place) []*process {
 	t.Helper()
 	self, err := os.Executable()
@@ -81,21 +81,21 @@ func (p *process) outcome(t *testing.T) (o outcome) {
 	return o
 }
 
-// limit is the ranks' timeout where a rank is stopped or stays away: long enough for the others to come, however busy
-// the machine is.
+// limit is the timeout of groups with a stopped or late rank. It is long enough for the other ranks to arrive on a busy
+// machine.
 const limit = 2 * time.Second
 
-// processLimit is limit where ranks are processes: it also has to be enough for all of them to start and to meet.
+// processLimit is limit for ranks in processes of their own. It includes the time to start and to join.
 const processLimit = 6 * time.Second
 
-// fault is what happens to one rank.
+// fault is a failure of one rank.
 type fault struct {
 	call       string
 	count      int
 	what       string // "kill", "stop", "delay"
 	n, victim  int
-	spread     bool          // each rank on a host of its own
-	afterCalls time.Duration // from when all began until it happens
+	spread     bool          // each rank on its own host
+	afterCalls time.Duration // delay from the start of all ranks to the fault
 }
 
 func (f fault) String() string {
@@ -107,7 +107,7 @@ func (f fault) String() string {
 		f.what, f.victim, f.afterCalls)
 }
 
-// faults are all that there are, in random order.
+// faults returns all faults in random order.
 func faults(r *rand.Rand) (all []fault) {
 	for _, call := range slices.Sorted(maps.Keys(calls)) {
 		for _, count := range []int{1, 100_000} {
@@ -125,8 +125,8 @@ func faults(r *rand.Rand) (all []fault) {
 	return all
 }
 
-// A rank is killed, stopped or stays away while all make one kind of call: every other rank says who it is, and leaves
-// nothing behind.
+// One rank is killed, stopped or late while all ranks make one kind of call. Every other rank names it and leaves no
+// resources behind.
 func TestFaults(t *testing.T) {
 	all := faults(testneeds.Rand(t))
 	before := shm(t)
@@ -155,7 +155,7 @@ func happens(t *testing.T, f fault) {
 		r.say(t, word)
 	}
 	victim := ranks[f.victim].cmd.Process
-	timer := time.NewTimer(f.afterCalls) // the moment is random, nothing waits for it
+	timer := time.NewTimer(f.afterCalls) // the time is random: no event triggers the fault
 	<-timer.C
 	switch f.what {
 	case "kill":
@@ -179,8 +179,8 @@ func happens(t *testing.T, f fault) {
 	}
 }
 
-// The root of small calls over hosts waits for nobody, and the kernel takes what it sends to a rank that is stuck: that
-// one is missed all the same.
+// The root of small calls over hosts does not wait, and the kernel accepts data for a stuck rank. The error still names
+// this rank.
 func TestRootMissesAStuckRankOfAnotherHost(t *testing.T) {
 	for _, call := range []string{"Broadcast", "Scatter"} {
 		t.Run(call, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestRootMissesAStuckRankOfAnotherHost(t *testing.T) {
 	}
 }
 
-// shm lists the files by which groups could outlive their ranks.
+// shm lists the files in /dev/shm, where a group could leave some.
 func shm(t *testing.T) (names []string) {
 	files, err := os.ReadDir("/dev/shm")
 	require.NoError(t, err)
@@ -202,7 +202,7 @@ func shm(t *testing.T) (names []string) {
 	return names
 }
 
-// A stopped rank that goes on learns that it was given up.
+// A stopped rank that continues gets an error, because the others gave it up.
 func TestStoppedRankGoesOn(t *testing.T) {
 	ranks := start(t, "loop", 3, place{Call: "AllReduce", Count: 1000, Timeout: processLimit})
 	for _, r := range ranks {
@@ -215,7 +215,7 @@ func TestStoppedRankGoesOn(t *testing.T) {
 	require.Equal(t, []int{1}, ranks[1].outcome(t).Late)
 }
 
-// A process that ends after its last call, without Close, costs nobody a result that is there.
+// A process that exits after its last call without Close causes no error for results that are complete.
 func TestExitAfterTheLastCall(t *testing.T) {
 	names := slices.Sorted(maps.Keys(calls))
 	r := testneeds.Rand(t)
@@ -236,7 +236,7 @@ func TestExitAfterTheLastCall(t *testing.T) {
 	}
 }
 
-// One that dies while ranks meet is missed by its number.
+// The error names a rank that dies while the ranks join.
 func TestDeathDuringJoin(t *testing.T) {
 	address := store(t)
 	failed := make(chan error, 2)
@@ -252,7 +252,7 @@ func TestDeathDuringJoin(t *testing.T) {
 	}
 }
 
-// Ranks that are processes get what ranks in one process get, and leave nothing behind.
+// Ranks in separate processes get the same results as ranks in one process, and leave no resources behind.
 func TestProcesses(t *testing.T) {
 	r := testneeds.Rand(t)
 	for _, n := range []int{2, 5} {

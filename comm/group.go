@@ -11,22 +11,22 @@ import (
 	"gorun/comm/internal/cpu"
 )
 
-// Group is this rank's membership in a group of ranks. Its functions can be called by several goroutines: calls run one
-// after the other.
+// Group is this rank's membership in a group of ranks. It is safe for concurrent use: calls run one after the other. On
+// a nil *Group, collectives return an [ArgumentError].
 type Group struct {
 	rank, size int
 	back       backend.Backend
 	timeout    time.Duration
-	device     int      // the GPU of this rank, -1 where nobody said
-	meeting    *meeting // where the world met, nil in groups made by Split
-	key        []byte   // for connections between hosts
-	near       string   // the store's address, by which the hosts' networks are chosen
-	job        []int    // by rank: its number in the job, for errors; nil where that is the same
-	host       string   // tests: ranks that give different names count as such on different hosts
+	device     int      // this rank's GPU, -1 if unspecified
+	meeting    *meeting // the meeting of all ranks; in groups that Split made, that of their members
+	key        []byte   // authenticates connections between hosts
+	near       string   // the store's address, which selects the network between hosts
+	job        []int    // each rank's number in the job, for errors; nil if the numbers are the same
+	host       string   // set by tests: ranks with different names count as ranks on different hosts
 
-	onCPUs *cpu.Backend // back, where it is that
+	onCPUs *cpu.Backend // back if it is the CPU back end, else nil
 
-	mu     sync.Mutex // held while a call runs
+	mu     sync.Mutex // held during a call
 	call   backend.Call
 	failed error
 	closed bool
@@ -34,7 +34,7 @@ type Group struct {
 	queue queue
 }
 
-// Rank is this process's number in the group, 0 to Size-1; -1 in a nil *Group.
+// Rank returns this process's number in the group, from 0 to Size-1. It returns -1 for a nil *Group.
 func (g *Group) Rank() int {
 	if g == nil {
 		return -1
@@ -42,7 +42,7 @@ func (g *Group) Rank() int {
 	return g.rank
 }
 
-// Size is the number of ranks; 0 in a nil *Group.
+// Size returns the number of ranks. It returns 0 for a nil *Group.
 func (g *Group) Size() int {
 	if g == nil {
 		return 0
@@ -50,7 +50,7 @@ func (g *Group) Size() int {
 	return g.size
 }
 
-// Backend is what runs the group's calls: "cpu" or "nccl"; "" in a nil *Group.
+// Backend returns the name of the back end: "cpu" or "nccl". It returns "" for a nil *Group.
 func (g *Group) Backend() string {
 	if g == nil {
 		return ""
@@ -58,7 +58,7 @@ func (g *Group) Backend() string {
 	return g.back.Name()
 }
 
-// jobRank is a rank's number in the job.
+// jobRank returns the job's number of a rank of the group.
 func (g *Group) jobRank(rank int) int {
 	if g.job == nil {
 		return rank
@@ -73,7 +73,7 @@ func (g *Group) String() string {
 	return fmt.Sprintf("rank %d of %d (%s)", g.rank, g.size, g.back.Name())
 }
 
-// do makes the call that fill describes, after those that were begun before it.
+// do runs the call after all calls in the queue.
 func (g *Group) do(ctx context.Context, c *backend.Call) error {
 	if g == nil {
 		return noGroup(c.Kind.String())
@@ -87,7 +87,7 @@ func (g *Group) do(ctx context.Context, c *backend.Call) error {
 	return err
 }
 
-// run makes one call; mu is held.
+// run runs one call. The caller holds mu.
 func (g *Group) run(ctx context.Context, c *backend.Call) error {
 	if g.closed || g.failed != nil {
 		return g.usable()
@@ -99,8 +99,8 @@ func (g *Group) run(ctx context.Context, c *backend.Call) error {
 	return g.ended(err)
 }
 
-// through makes the call by the back end. The CPUs' is called by its own type, so that the compiler sees that the call
-// stays on the stack.
+// through passes the call to the back end. It calls the CPU back end through its concrete type, so that the compiler
+// can keep the call on the stack.
 func (g *Group) through(ctx context.Context, c *backend.Call) error {
 	if g.onCPUs != nil {
 		return g.onCPUs.Run(ctx, c)
@@ -111,7 +111,6 @@ func (g *Group) through(ctx context.Context, c *backend.Call) error {
 	return err
 }
 
-// errClosed is ErrClosed as calls return it.
 var errClosed = fmt.Errorf("comm: %w", ErrClosed)
 
 func (g *Group) usable() error {
@@ -124,9 +123,9 @@ func (g *Group) usable() error {
 	return nil
 }
 
-// ended notes how a call ended; mu is held.
+// ended records that a call failed. The caller holds mu.
 func (g *Group) ended(err error) error {
-	var refused *ArgumentError // by this rank as by all others, before anything was sent
+	var refused *ArgumentError // all ranks refuse the call before they send anything
 	if err == nil || errors.As(err, &refused) {
 		return err
 	}
@@ -136,10 +135,11 @@ func (g *Group) ended(err error) error {
 	return fmt.Errorf("comm: %w", err)
 }
 
-// Close leaves the group: work that was begun is finished first, and ranks that still wait for this one get an error.
-// It waits for nobody: call [Barrier] before where others may still need this rank. What this rank sent can still be
-// received; between hosts that is sure only where this rank received all that was sent to it. Closing again, or a nil
-// *Group, does nothing.
+// Close leaves the group after its asynchronous calls are done. Ranks that still wait for this rank get an error.
+//
+// Close does not wait for other ranks. Call [Barrier] first if they may still need this rank. Other ranks can still
+// receive the data that this rank sent. Between hosts, this is certain only if this rank received all data sent to it.
+// Close does nothing if the group is closed already or nil.
 func (g *Group) Close() error {
 	if g == nil {
 		return nil
@@ -158,7 +158,7 @@ func (g *Group) Close() error {
 	return err
 }
 
-// checkRank refuses a rank that the group doesn't have.
+// checkRank rejects a rank that is not in the group.
 func (g *Group) checkRank(kind backend.Kind, what string, rank int) error {
 	if g == nil {
 		return noGroup(kind.String())

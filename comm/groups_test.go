@@ -17,10 +17,10 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// patience is the groups' timeout where nothing is to time out.
+// patience is the timeout of groups that should not time out.
 const patience = time.Minute
 
-// store serves the store in which the ranks of a test meet.
+// store starts a store for the ranks of a test.
 func store(t testing.TB) (address string) {
 	t.Helper()
 	server, err := tcpstore.Listen(tcpstore.Config{})
@@ -29,10 +29,10 @@ func store(t testing.TB) (address string) {
 	return server.Addr().String()
 }
 
-// opened numbers the groups that tests open, for names.
+// opened counts the groups, for unique names.
 var opened atomic.Int64
 
-// open joins n ranks, each a goroutine, to a group of their own.
+// open returns a new group of n ranks, each joined in its own goroutine.
 func open(t *testing.T, n int, options ...comm.Option) []*comm.Group {
 	t.Helper()
 	return openAt(t, store(t), n, options...)
@@ -43,7 +43,7 @@ func openAt(t *testing.T, address string, n int, options ...comm.Option) []*comm
 	return openEach(t, address, n, func(int) []comm.Option { return options })
 }
 
-// openEach gives each rank options of its own.
+// openEach is open with options for each rank.
 func openEach(t *testing.T, address string, n int, options func(rank int) []comm.Option) []*comm.Group {
 	t.Helper()
 	name := fmt.Sprint("test ", opened.Add(1))
@@ -70,7 +70,7 @@ func openEach(t *testing.T, address string, n int, options func(rank int) []comm
 	return groups
 }
 
-// each runs act for every rank at once and returns the ranks' errors.
+// each runs act on every rank at the same time and returns the errors by rank.
 func each(groups []*comm.Group, act func(ctx context.Context, g *comm.Group) error) []error {
 	failed := make([]error, len(groups))
 	var ranks sync.WaitGroup
@@ -85,8 +85,8 @@ func TestCPU(t *testing.T) {
 	commtest.Run(t, func(t *testing.T, n int) []*comm.Group { return open(t, n, comm.WithBackend("cpu")) })
 }
 
-// Each rank is on a host of its own. (Where some share one, 16-bit sums are rounded there, too: comm/internal/cpu/ctest
-// has those.)
+// Each rank is on its own host. If several share one, 16-bit sums are rounded there too; comm/internal/cpu/ctest tests
+// this.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	commtest.Run(t, func(t *testing.T, n int) []*comm.Group {

@@ -15,13 +15,13 @@ import (
 	"gorun/comm/internal/nccl"
 )
 
-// guarded runs calls by NCCL or RCCL, with a group on the CPUs beside it: ranks that are about to make different calls
-// get an error instead of a hang, late ones are named, and a rank's death ends the others' calls.
+// guarded runs calls with NCCL or RCCL and keeps a group on the CPU back end for errors. Ranks that are about to make
+// different calls get an error instead of a hang. Late ranks are named, and the death of a rank ends the others' calls.
 type guarded struct {
 	cpu     *cpu.Backend
 	library *nccl.Library
 	own     sight
-	why     error // this rank has no GPU
+	why     error // the reason why this rank has no GPU; nil if it has one
 	device  int
 	reader  backend.Reader
 
@@ -29,13 +29,13 @@ type guarded struct {
 	nccl *nccl.Backend
 }
 
-// sight is what a rank tells the others of its GPUs while they meet.
+// sight is a rank's GPU information, which the ranks exchange when they join.
 type sight struct {
-	Devices int // that its process sees; 0 also where the libraries are not there
-	Device  int // of this rank, -1 where nobody said
+	Devices int // GPUs visible to the process; 0 if the libraries are missing
+	Device  int // this rank's GPU, -1 if unspecified
 }
 
-// look opens the libraries. It costs nothing where no driver of a GPU is loaded and nobody insists.
+// look opens the libraries. With "auto" it does not open them if no GPU driver is loaded, so that Join stays fast.
 func (b *guarded) look(name string, device int) {
 	b.own = sight{Device: device}
 	if name == "cpu" {
@@ -53,10 +53,11 @@ func (b *guarded) look(name string, device int) {
 	b.why = err
 }
 
-// note is the sight as the ranks exchange it.
+// note encodes the GPU information for the exchange.
 func (b *guarded) note() string { return fmt.Sprintf("gpus %d %d", b.own.Devices, b.own.Device) }
 
-// deviceOf is the GPU of the local-th rank of a host that said this, with an error where it has none.
+// deviceOf parses a rank's note and returns the GPU of local rank local. It returns an error if the rank has no GPU of
+// its own.
 func deviceOf(note string, local int) (device int, err error) {
 	var s sight
 	if _, err := fmt.Sscanf(note, "gpus %d %d", &s.Devices, &s.Device); err != nil {
@@ -64,7 +65,7 @@ func deviceOf(note string, local int) (device int, err error) {
 	}
 	switch device = s.Device; {
 	case s.Devices == 1:
-		return 0, nil // --isolate-gpus, or a host with one
+		return 0, nil // --isolate-gpus, or a host with one GPU
 	case device < 0:
 		device = local
 	}
@@ -74,8 +75,8 @@ func deviceOf(note string, local int) (device int, err error) {
 	return device, nil
 }
 
-// find says whether NCCL can be used, by what all ranks told: every rank needs a GPU of its own and the libraries. With
-// "nccl" it is an error where one has not, which names who and why.
+// find reports whether every rank has a GPU of its own and the libraries, which NCCL needs. With "nccl" a missing one
+// is an error that names the ranks and the cause.
 func (b *guarded) find(name string, g *Group) (bool, error) {
 	var without []int
 	for rank, note := range b.cpu.Notes() {
@@ -84,7 +85,7 @@ func (b *guarded) find(name string, g *Group) (bool, error) {
 			without = append(without, rank)
 		}
 		if rank == g.rank {
-			b.device, g.device = device, device // groups made by Split keep it
+			b.device, g.device = device, device // Split passes it to new groups
 			if b.why == nil {
 				b.why = err
 			}
@@ -101,7 +102,7 @@ func (b *guarded) find(name string, g *Group) (bool, error) {
 	return false, fmt.Errorf("the nccl back end: %s cannot use it", backend.Ranks(without))
 }
 
-// driverLoaded tells by the devices that drivers of NVIDIA (also within WSL) and AMD make.
+// driverLoaded reports whether a GPU driver of NVIDIA (in WSL too) or AMD is loaded, based on its device files.
 func driverLoaded() bool {
 	for _, path := range []string{"/dev/nvidiactl", "/dev/dxg", "/dev/kfd"} {
 		if _, err := os.Stat(path); err == nil {
@@ -124,7 +125,7 @@ func (b *guarded) join(ctx context.Context, g *Group, exchange backend.Exchange)
 	return nil
 }
 
-// lost ends what NCCL would wait for in vain.
+// lost aborts NCCL calls, which would wait for the dead rank forever.
 func (b *guarded) lost(rank int) {
 	b.mu.Lock()
 	joined := b.nccl
@@ -134,10 +135,9 @@ func (b *guarded) lost(rank int) {
 	}
 }
 
-// Name is "nccl".
 func (b *guarded) Name() string { return "nccl" }
 
-// Run makes the call once all ranks are about to make it.
+// Run runs the call when all ranks are about to make the same one.
 func (b *guarded) Run(ctx context.Context, c *backend.Call) error {
 	if c.Op.Bitwise() {
 		return fmt.Errorf("%s: NCCL has no reduction %v: %w", c.Kind, c.Op, errors.ErrUnsupported)
@@ -153,21 +153,19 @@ func (b *guarded) Run(ctx context.Context, c *backend.Call) error {
 	return b.nccl.Run(ctx, c)
 }
 
-// MonitoredBarrier is the one of the CPUs, which knows who is late.
+// MonitoredBarrier runs on the CPU back end, which can name late ranks.
 func (b *guarded) MonitoredBarrier(ctx context.Context, limit time.Duration) error {
 	return b.cpu.MonitoredBarrier(ctx, limit)
 }
 
-// Abort fails the group for everybody.
 func (b *guarded) Abort(reason error) {
 	b.cpu.Abort(reason)
 	b.nccl.Abort(reason)
 }
 
-// Close frees the rank.
 func (b *guarded) Close() error { return errors.Join(b.nccl.Close(), b.cpu.Close()) }
 
-// onDevice gets memory of this rank's GPU.
+// onDevice allocates memory on this rank's GPU.
 func (g *Group) onDevice(size int) (deviceMemory, error) {
 	b, ok := g.back.(*guarded)
 	if !ok {

@@ -18,11 +18,11 @@ import (
 	"gorun/env"
 )
 
-// Option changes how [Join] joins.
+// Option configures [Join].
 type Option func(*settings)
 
 type settings struct {
-	rank, size int // size 0: from the environment
+	rank, size int // if size is 0, Join reads both from the environment
 	store      string
 	name       string
 	timeout    time.Duration
@@ -31,39 +31,39 @@ type settings struct {
 	host       string
 }
 
-// DefaultTimeout is how long a rank is waited for within one call, and for all to come to [Join], unless WithTimeout
-// says otherwise.
+// DefaultTimeout limits each wait for another rank in a call, and the time in which all ranks must call [Join].
+// [WithTimeout] changes it.
 const DefaultTimeout = 5 * time.Minute
 
-// WithRank says who this process is instead of the environment; WithStore must then say where the ranks meet, unless
-// size is 1.
+// WithRank sets the rank and the size of the group instead of reading them from the environment. If size is above 1,
+// you also need WithStore.
 func WithRank(rank, size int) Option {
 	return func(s *settings) { s.rank, s.size = rank, size }
 }
 
-// WithStore names the store in which the ranks meet, "host:port". If nobody serves it, rank 0 does.
+// WithStore sets the address of the store that the ranks meet at, "host:port". If no process serves it, rank 0 does.
 func WithStore(address string) Option { return func(s *settings) { s.store = address } }
 
-// WithName keeps groups apart that are joined at the same time. Ranks join groups of the same name, or of none, in the
-// order in which they call Join.
+// WithName separates groups that are joined at the same time. Ranks must join groups of the same name, or without a
+// name, in the same order.
 func WithName(name string) Option { return func(s *settings) { s.name = name } }
 
-// WithTimeout is the group's CommTimeout: how long a call waits for another rank before it fails and names it. 0 waits
-// for ever.
+// WithTimeout limits how long a call waits for another rank before it fails with an error that names the rank. 0 means
+// no limit.
 func WithTimeout(limit time.Duration) Option { return func(s *settings) { s.timeout = limit } }
 
-// WithBackend chooses what runs the calls: "cpu", "nccl" (which RCCL is, too), or "auto", the default: nccl where every
-// rank has a GPU of its own and the libraries are there, cpu otherwise.
+// WithBackend selects the back end: "cpu", "nccl" or "auto", the default. "nccl" includes RCCL. "auto" selects nccl if
+// every rank has a GPU of its own and the libraries are installed, otherwise cpu.
 func WithBackend(name string) Option { return func(s *settings) { s.backend = name } }
 
-// joined counts the groups that this process joined, by name and rank: all ranks join those of one name, or of none, in
-// the same order, and a store remembers the earlier ones.
+// joined counts the groups that this process has joined, by name and rank. All ranks join the groups of one name in the
+// same order. The number separates a group's keys in the store from those of earlier groups.
 var joined struct {
 	sync.Mutex
 	count map[string]int
 }
 
-// groupNumber tells the groups of one name apart.
+// groupNumber returns the number of a new group among those with this name.
 func groupNumber(self env.Rank, name string) int {
 	joined.Lock()
 	defer joined.Unlock()
@@ -75,23 +75,24 @@ func groupNumber(self env.Rank, name string) int {
 	return joined.count[who]
 }
 
-// WithKey gives the key that ranks on different hosts prove to each other that they have before they exchange anything
-// else: at least 32 random bytes, the same on every rank. Ranks that gorun starts on several hosts have one without it.
-// Without any a group over several hosts is refused; on one host none is needed. The proof is HMAC-SHA256 over fresh
-// random numbers of both sides; what is exchanged later is not encrypted.
+// WithKey sets the key that ranks on different hosts authenticate each other with: at least 32 random bytes, the same
+// on every rank. gorun provides a key if it starts ranks on several hosts. A group over several hosts without a key is
+// an error; on one host you need none. The proof is HMAC-SHA256 over fresh random numbers of both sides. The data that
+// follows is not encrypted.
 func WithKey(key []byte) Option { return func(s *settings) { s.key = key } }
 
-// Join makes this process a member of the group of all ranks of its job. Every rank calls it; it returns when all have
-// come, and fails when ctx ends or some have not come within the timeout.
+// Join makes this process a member of the group of all ranks of its job. Every rank must call it. Join blocks until all
+// ranks have called it. It fails if ctx ends or some ranks do not call it within the timeout.
 //
-// Who and how many the ranks are says the environment ([env.Self]); a process that no launcher started is a group of
-// one. They meet in the store that the launcher serves (gorun, torchrun), or at MASTER_ADDR and MASTER_PORT, where rank
-// 0 then serves it; ranks that mpirun or srun started on one host need neither, also where a wrapper script stands
-// between. WORLD_SIZE above 1 without RANK, and one of MASTER_ADDR and MASTER_PORT without the other where no launcher
-// is known, are errors.
+// Rank and world size come from the environment ([env.Self]). A process without a launcher is a group of one. The ranks
+// meet at the store of the launcher (gorun, torchrun), or at MASTER_ADDR and MASTER_PORT, where rank 0 serves it. Ranks
+// that mpirun or srun started on one host need neither variable, even if a wrapper script starts the program.
 //
-// A program that may use one CPU has GOMAXPROCS raised to 2, unless the environment sets it: calls then run beside Go
-// code, not in its way.
+// Join returns an error if WORLD_SIZE is above 1 without RANK. Without a known launcher, it also returns an error if
+// only one of MASTER_ADDR and MASTER_PORT is set.
+//
+// If the program can use only one CPU, Join raises GOMAXPROCS to 2 unless the environment sets it. Calls then do not
+// block other Go code.
 func Join(ctx context.Context, options ...Option) (*Group, error) {
 	s := settings{timeout: DefaultTimeout, backend: "auto"}
 	for _, option := range options {
@@ -106,7 +107,7 @@ func Join(ctx context.Context, options ...Option) (*Group, error) {
 	return g, nil
 }
 
-// within limits the time in which ranks may come; 0 is no limit.
+// within limits the time in which all ranks must join. 0 means no limit.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {
 		return context.WithCancel(ctx)
@@ -141,18 +142,18 @@ func join(ctx context.Context, s settings) (*Group, error) {
 	return g, nil
 }
 
-// spareThread lets Go run a second thread where it counted one CPU, unless the user chose the number. With one, the
-// runtime takes the right to run Go code away from every C call that lasts more than 20 µs, wakes a thread for it and
-// looks again 20 µs later (retake in Go's proc.go): on the CPU on which the call works. With a second one idle it
-// leaves the call alone; and work that was begun is not late when the goroutine goes on computing.
+// spareThread lets Go run a second thread on a machine with one CPU, unless the user set GOMAXPROCS.
+//
+// With one, the runtime takes the processor away from every C call longer than 20 µs. It wakes a thread for it and
+// polls again 20 µs later (retake in Go's proc.go), on the CPU that the call uses. With a second, idle one, the runtime
+// does not disturb the call. Asynchronous calls then also make progress while the caller computes.
 func spareThread() {
 	if inherited(env.VarGoMaxProcs) == "" && runtime.GOMAXPROCS(0) == 1 {
 		runtime.GOMAXPROCS(2)
 	}
 }
 
-// wireKey is the key for connections between hosts: that of an option, else the one that the launcher gave the ranks of
-// this job.
+// wireKey returns the key for connections between hosts: from WithKey, otherwise from the launcher.
 func (s *settings) wireKey() ([]byte, error) {
 	file := inherited(env.VarJobKey)
 	if s.key != nil || file == "" {
@@ -165,12 +166,12 @@ func (s *settings) wireKey() ([]byte, error) {
 	return key, nil
 }
 
-// longestKey is how many bytes a file with a key may have.
+// longestKey is the maximum size of a key file in bytes.
 const longestKey = 4096
 
-// readKey reads a key that no other user can read or could have written, but root.
+// readKey reads a key file. It rejects a file that users other than this one and root can read or could have written.
 func readKey(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO has nothing to say
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // do not block on a FIFO
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +195,7 @@ func readKey(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, longestKey))
 }
 
-// self is who the process is, by option or environment.
+// self returns the rank from the options or the environment.
 func (s *settings) self() (env.Rank, error) {
 	self, err := env.Self()
 	switch {
@@ -216,7 +217,7 @@ func (s *settings) self() (env.Rank, error) {
 	return self, nil
 }
 
-// inherited is the value of a variable, "" where it is not set.
+// inherited returns a variable's value at the start of the process, or "" if it is not set.
 func inherited(name string) string {
 	for _, entry := range env.Inherited() {
 		if value, found := strings.CutPrefix(entry, name+"="); found {
@@ -226,7 +227,7 @@ func inherited(name string) string {
 	return ""
 }
 
-// lacking says which half of the store's address the environment lacks, "" where it has both or none.
+// lacking describes the missing half of the store address in the environment. It returns "" if both or none are set.
 func lacking() string {
 	host, port := inherited(env.VarMasterAddr), inherited(env.VarMasterPort)
 	switch {
@@ -238,7 +239,6 @@ func lacking() string {
 	return ""
 }
 
-// monitored is a barrier that names who is late.
 func (g *Group) monitored(ctx context.Context, limit time.Duration) error {
 	if limit <= 0 {
 		return wrong(backend.Barrier, "a monitored barrier needs a time limit above 0, not %v", limit)

@@ -21,7 +21,7 @@ import (
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// unset takes the launchers' variables out of the environment while the test runs.
+// unset removes the launchers' variables from the environment until the test ends.
 func unset(t *testing.T) {
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
@@ -62,13 +62,13 @@ func TestJoinRefuses(t *testing.T) {
 	require.ErrorContains(t, err, `nowhere`)
 }
 
-// A store that nobody serves is rank 0's to serve; the others may come first.
+// Rank 0 serves the store if no other process does. The other ranks may start first.
 func TestRankZeroServes(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	address := listener.Addr().String() // free in a moment
+	address := listener.Addr().String() // free after Close
 	require.NoError(t, listener.Close())
-	first, second := openAt(t, address, 3), openAt(t, address, 3) // the second while the first serves
+	first, second := openAt(t, address, 3), openAt(t, address, 3) // the second joins while the first serves the store
 	for _, groups := range [][]*comm.Group{first, second} {
 		require.NoError(t, errors.Join(each(groups, barrier)...))
 	}
@@ -79,7 +79,7 @@ func TestRankZeroServes(t *testing.T) {
 	require.NoError(t, errors.Join(each(append(second, third...), barrier)...))
 }
 
-// Groups that are joined at once are kept apart by their names, though rank 0 serves the store for all.
+// Names separate groups that are joined at the same time, even though rank 0 serves one store for all.
 func TestJoinAtOnce(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestJoinAtOnce(t *testing.T) {
 	}
 }
 
-// The same name again, in a store that remembers the first time.
+// A name can be used again in a store that contains the keys of the first group.
 func TestJoinAgain(t *testing.T) {
 	address := store(t)
 	for range 3 {
@@ -150,7 +150,7 @@ func TestSixteenRanks(t *testing.T) {
 	require.NoError(t, errors.Join(failed...))
 }
 
-// Ranks that come too late are named by those that waited.
+// Ranks that waited name the late ranks.
 func TestLateJoin(t *testing.T) {
 	address := store(t)
 	var joins sync.WaitGroup
@@ -168,7 +168,7 @@ func TestLateJoin(t *testing.T) {
 	}
 }
 
-// Closing the group that was split, at rank 0, who serves the store, leaves the parts able to be split again.
+// After rank 0, which serves the store, closes the parent group, the parts can still be split.
 func TestSplitOutlivesItsParent(t *testing.T) {
 	failed := each(open(t, 4), func(ctx context.Context, g *comm.Group) error {
 		half, err := g.Split(ctx, g.Rank()%2, 0)
@@ -192,7 +192,7 @@ func TestSplitOutlivesItsParent(t *testing.T) {
 	require.NoError(t, errors.Join(failed...))
 }
 
-// Without cgo everything builds, also what uses comm, and Join says what it lacks.
+// Without cgo, comm and the packages that import it build, and Join returns an error that mentions cgo.
 func TestWithoutCgo(t *testing.T) {
 	if testing.Short() {
 		return

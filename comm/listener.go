@@ -11,8 +11,8 @@ import (
 	"gorun/internal/peersocket"
 )
 
-// checkStore refuses a store on this host that another user serves, who took the port before rank 0 came. On other
-// hosts nobody can tell.
+// checkStore rejects a store on this host if another user took the port before rank 0 and serves the store. It cannot
+// check stores on other hosts.
 func checkStore(conn net.Conn) error {
 	server, local := conn.RemoteAddr().(*net.TCPAddr).AddrPort(), conn.LocalAddr().(*net.TCPAddr).AddrPort()
 	if server.Addr().Unmap() != local.Addr().Unmap() && !server.Addr().IsLoopback() {
@@ -40,7 +40,7 @@ func checkStore(conn net.Conn) error {
 	return nil
 }
 
-// listensAt reports whether a socket takes connections to an address.
+// listensAt reports whether a socket accepts connections to server.
 func listensAt(s peersocket.Socket, server netip.AddrPort) bool {
 	return s.State == unix.BPF_TCP_LISTEN && s.Local.Port() == server.Port() &&
 		(s.Local.Addr().IsUnspecified() || s.Local.Addr() == server.Addr().Unmap())

@@ -17,28 +17,28 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// meeting is where the ranks exchange what a back end needs to connect them: keys in a store.
+// meeting exchanges data between the ranks through keys in a store, so that a back end can connect them.
 type meeting struct {
 	self   env.Rank
 	prefix string
-	name   string // the user's, "" for none
+	name   string // from WithName, "" if unset
 	rounds int
 	splits int
 	client *tcpstore.Client
-	guest  bool      // the client is another meeting's
-	server io.Closer // at rank 0, where nobody else serves
+	guest  bool      // another meeting owns the client
+	server io.Closer // set on rank 0 if no other process serves the store
 
-	addresses *addressServer // at rank 0, where the others cannot know the server's address
+	addresses *addressServer // set on rank 0 if the other ranks cannot know the store's address
 }
 
-// asking is how long the store may take to say who is missing once the time is over.
+// asking limits a query for missing ranks after the timeout.
 const asking = 2 * time.Second
 
-// lateError says who did not come to exchange something.
+// lateError names the ranks that did not join an exchange.
 type lateError struct {
 	missing []int
-	name    string // the group's, "" for none
-	cause   error  // why nobody waits for them any longer
+	name    string // the group's name, "" if unset
+	cause   error  // why the wait ended
 	err     error
 }
 
@@ -55,8 +55,8 @@ func (e *lateError) Error() string {
 
 func (e *lateError) Unwrap() error { return e.err }
 
-// meet opens the store of the job. A group of one needs none. name is the user's, "" for none, and number the
-// how-manieth group of it this is.
+// meet connects to the job's store; a group of one needs none. name comes from WithName, and number counts the groups
+// with that name.
 func meet(ctx context.Context, self env.Rank, name string, number int) (*meeting, error) {
 	place := fmt.Sprintf("%s/%d", name, number)
 	m := &meeting{self: self, name: name, prefix: fmt.Sprintf("gorun/comm/%s/%d/%s/", self.RunID, self.Attempt, place)}
@@ -86,7 +86,7 @@ func (m *meeting) open(ctx context.Context, place string) (err error) {
 	return nil
 }
 
-// split is the meeting of some of the ranks, in the same store.
+// split returns the meeting of a subgroup, in the same store.
 func (m *meeting) split(color, rank, size int) *meeting {
 	m.splits++
 	return &meeting{
@@ -95,8 +95,8 @@ func (m *meeting) split(color, rank, size int) *meeting {
 	}
 }
 
-// serveIfNobody opens the store at rank 0 where no launcher serves it: with torch.distributed's env:// it is rank 0's
-// task, too.
+// serveIfNobody starts the store on rank 0 if no launcher serves it. torch.distributed's env:// assigns this to rank 0
+// too.
 func (m *meeting) serveIfNobody(ctx context.Context, address string) error {
 	if m.self.Rank != 0 || m.self.Launcher == "gorun" {
 		return nil
@@ -120,8 +120,8 @@ func (m *meeting) serveIfNobody(ctx context.Context, address string) error {
 	return nil
 }
 
-// served are the stores that this process serves, by address. Groups that are joined beside each other use one, which
-// is there until the last ends.
+// served contains this process's stores by address. Groups that exist at the same time share one, until the last one
+// closes it.
 var served = struct {
 	sync.Mutex
 	at map[string]*ownStore
@@ -133,8 +133,9 @@ type ownStore struct {
 	users   int
 }
 
-// peers says which addresses of other hosts the store accepts: none where all ranks are on this one, and any otherwise,
-// since nobody says where the others are. Processes of this host are accepted by their user.
+// peers returns a filter for the store's connections from other hosts. It is nil, which rejects all of them, if all
+// ranks run on this host. Otherwise it accepts any, since rank 0 does not know the other hosts' addresses. The store
+// checks local processes by user ID.
 func (m *meeting) peers() func(netip.Addr) bool {
 	if m.self.NumNodes == 1 || m.self.LocalWorldSize == m.self.WorldSize {
 		return nil
@@ -142,7 +143,7 @@ func (m *meeting) peers() func(netip.Addr) bool {
 	return func(netip.Addr) bool { return true }
 }
 
-// serve opens the store; served is locked.
+// serve starts the store. The caller holds served's lock.
 func serve(address string, peers func(netip.Addr) bool) (*ownStore, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -161,7 +162,7 @@ func serve(address string, peers func(netip.Addr) bool) (*ownStore, error) {
 	return s, nil
 }
 
-// Close ends the store for one of its users.
+// Close releases one reference to the store. The last one stops it.
 func (s *ownStore) Close() error {
 	served.Lock()
 	defer served.Unlock()
@@ -172,7 +173,7 @@ func (s *ownStore) Close() error {
 	return s.server.Close()
 }
 
-// listenHost is where a server listens that is reached by this name: on this host only where the name says so.
+// listenHost returns the address to listen on so that host reaches it: the loopback interface only if host names it.
 func listenHost(host string) string {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.String()
@@ -183,8 +184,7 @@ func listenHost(host string) string {
 	return "::"
 }
 
-// exchange is a [backend.Exchange]: every rank's blob for every rank. Rank 0 collects, so that n ranks read n blobs
-// once, not n times.
+// exchange is a [backend.Exchange]. Rank 0 collects the blobs, so that each of n ranks reads one key instead of n.
 func (m *meeting) exchange(ctx context.Context, blob []byte) ([][]byte, error) {
 	m.rounds++
 	prefix := fmt.Sprintf("%s%d/", m.prefix, m.rounds)
@@ -219,7 +219,7 @@ func (m *meeting) collect(ctx context.Context, prefix string) ([][]byte, error) 
 	return m.client.MultiGet(ctx, keys...)
 }
 
-// late adds to an error of waiting who has not come.
+// late adds the missing ranks to an error if ctx has ended.
 func (m *meeting) late(ctx context.Context, prefix string, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil {
@@ -257,7 +257,7 @@ func (m *meeting) close() error {
 	return err
 }
 
-// pack and unpack join blobs: each after its length in decimal and a colon.
+// pack joins blobs, each as its length in decimal, a colon and its bytes. unpack reverses it.
 func pack(blobs [][]byte) (packed []byte) {
 	for _, blob := range blobs {
 		packed = append(strconv.AppendInt(packed, int64(len(blob)), 10), ':')

@@ -106,7 +106,7 @@ func TestBucketPlan(t *testing.T) {
 	}
 }
 
-// The store that rank 0 serves takes peers of other hosts where there may be ranks on other hosts.
+// Rank 0's store accepts peers from other hosts only if there can be ranks on other hosts.
 func TestPeersOfOtherHosts(t *testing.T) {
 	for name, row := range map[string]struct {
 		self env.Rank

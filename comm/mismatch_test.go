@@ -57,7 +57,7 @@ func allToAll(n int) caller {
 	}
 }
 
-// allGatherV gives rank 0 and 1 these counts, all others none.
+// allGatherV uses these counts for ranks 0 and 1, and 0 for all others.
 func allGatherV(first, second int) caller {
 	return func(ctx context.Context, g *comm.Group) error {
 		counts := make([]int, g.Size())
@@ -130,8 +130,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// mismatch has one rank make another call than the others. Ranks that wait for nobody in their call learn of it by the
-// next barrier.
+// mismatch makes rank odd call oddCall and all others call. Ranks whose call does not wait get the error in the next
+// barrier.
 func mismatch(t *testing.T, n, odd int, oddCall, call caller, saysOdd, saysAll string) {
 	groups := open(t, n)
 	failed := each(groups, func(ctx context.Context, g *comm.Group) error {
@@ -207,13 +207,13 @@ func recv(n, from int) caller {
 	return func(ctx context.Context, g *comm.Group) error { return comm.Recv(ctx, g, make([]int32, n), from) }
 }
 
-// Calls of which each waits for the other, and that never meet, fail long before the time limit.
+// Two calls that wait for each other and never match fail long before the timeout.
 func TestCallsThatNeverMeet(t *testing.T) {
-	const large = 3_000_000 // more than a ring holds: Send has to wait for its receiver
+	const large = 3_000_000 // larger than a ring buffer, so that Send waits for its receiver
 	both := func(first, second caller) []caller { return []caller{first, second} }
 	for name, row := range map[string]struct {
 		calls []caller // by rank
-		odd   int      // who is in every error
+		odd   int      // the rank that every error names
 		says  map[int]string
 	}{
 		"AllReduce, Recv": {

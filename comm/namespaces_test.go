@@ -22,16 +22,16 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// layerNamespaces is the right to make network namespaces, and the programs ip and nsenter.
+// layerNamespaces requires permission to create network namespaces, and the programs ip and nsenter.
 const layerNamespaces testneeds.Layer = "namespaces"
 
-// farRank says in which role the test binary runs: "rank size store timeout".
+// farRank is the variable that turns the test binary into a rank: "rank size store timeout".
 const farRank = "COMM_TEST_FAR_RANK"
 
 const farStore = "10.213.77.1:29555"
 
-// TestFarRank is no test but a rank that another test starts: it reads a line before it joins, says a line for each
-// all-reduce, of which it makes one for each line it reads, and what ended it.
+// TestFarRank is the entry point of a rank that another test starts. It reads a line before it joins. For each further
+// line it runs an all-reduce and prints a line. At the end it prints the error.
 func TestFarRank(*testing.T) {
 	role := os.Getenv(farRank)
 	if role == "" {
@@ -58,7 +58,7 @@ func TestFarRank(*testing.T) {
 	os.Exit(0)
 }
 
-// A far is a rank in a network namespace, seen from the test.
+// A far is the test's handle of a rank in a network namespace.
 type far struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
@@ -77,7 +77,7 @@ func (f *far) tell(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// farGroup starts two ranks in each of two network namespaces that a cable of the kernel connects. All of it ends with
+// farGroup starts two ranks in each of two network namespaces with a veth pair between them. The namespaces end with
 // the ranks.
 func farGroup(t *testing.T, timeout time.Duration) (ranks []*far) {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// fakeLibraries makes the stand-ins with which comm/internal/nccl is tested the libraries that are found.
+// fakeLibraries makes the search find the fake libraries of comm/internal/nccl.
 func fakeLibraries(t *testing.T) {
 	dir := fake.Build(t)
 	t.Setenv("COMM_NCCL_LIBRARY", dir)
@@ -25,7 +25,7 @@ func fakeLibraries(t *testing.T) {
 	t.Setenv("FAKE_CUDA_DEVICES", "4")
 }
 
-// together runs what each of n ranks does, all at once, and returns their errors.
+// together runs rank for n ranks at the same time and returns their errors.
 func together(t *testing.T, n int, rank func(ctx context.Context, options []Option) error) []error {
 	t.Helper()
 	server, err := tcpstore.Listen(tcpstore.Config{})
@@ -80,7 +80,7 @@ func sumsOnGPU(ctx context.Context, g *Group) error {
 	return nil
 }
 
-// refusesBits: NCCL has no such reductions, and says so without ending the group.
+// refusesBits checks that a bitwise reduction, which NCCL lacks, returns an error and does not end the group.
 func refusesBits(ctx context.Context, g *Group) error {
 	x := []int32{1}
 	if err := AllReduce(ctx, g, x, x, BXor); !errors.Is(err, errors.ErrUnsupported) {
@@ -152,7 +152,7 @@ func TestDeviceOf(t *testing.T) {
 	}
 }
 
-// Ranks that want different back ends take what all have.
+// Ranks with different available back ends select the one that all of them have.
 func TestNCCLNotForAll(t *testing.T) {
 	fakeLibraries(t)
 	errs := together(t, 2, func(ctx context.Context, options []Option) error {

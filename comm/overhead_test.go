@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A call must not make the garbage collector run: programs make millions of them.
+// A call must not allocate, because programs make millions of calls.
 func TestCallsAllocateNothing(t *testing.T) {
 	ctx := context.Background()
 	g, err := Join(ctx, WithRank(0, 1))
@@ -28,7 +28,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is a call of a group of one: what Go and cgo cost around the C function.
+// BenchmarkCall measures a call in a group of one: the overhead of Go and cgo.
 func BenchmarkCall(b *testing.B) {
 	ctx := context.Background()
 	g, err := Join(ctx, WithRank(0, 1))

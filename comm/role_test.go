@@ -21,13 +21,13 @@ import (
 	"gorun/comm/internal/nccl/fake"
 )
 
-// roleVariable turns this test binary into a rank; the others say which and what it does.
+// roleVariable turns this test binary into a rank. The other variables select the rank and its actions.
 const (
 	roleVariable  = "COMM_TEST_ROLE"
 	placeVariable = "COMM_TEST_PLACE"
 )
 
-// place is what a rank is told.
+// place contains a rank's parameters.
 type place struct {
 	Rank, Size int
 	Store      string
@@ -35,23 +35,23 @@ type place struct {
 	Count      int
 	Seed       uint64
 	Timeout    time.Duration
-	Spread     bool // each rank on a host of its own
+	Spread     bool // each rank on its own host
 }
 
-// outcome is what a rank tells in the end.
+// outcome is a rank's final report.
 type outcome struct {
-	Lost    int   // the rank that a PeerError names, -1 for none
-	Late    []int // those that a TimeoutError names
+	Lost    int   // the rank in a PeerError, -1 for none
+	Late    []int // the ranks in a TimeoutError
 	Text    string
-	Left    []string // what was still there after Close
-	Clean   bool     // Close had no error
+	Left    []string // resources that remain after Close
+	Clean   bool     // Close returned no error
 	Elapsed time.Duration
 }
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case "":
-		_ = flag.Set("test.parallel", "8") // tests that run beside each other mostly wait
+		_ = flag.Set("test.parallel", "8") // parallel tests mostly wait
 		goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 			fake.Remove()
 			os.Exit(code)
@@ -73,7 +73,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// calls are what ranks do in a loop, by name. Each takes a number of elements.
+// calls contains the calls that ranks make in a loop, by name. Each accepts a number of elements.
 var calls = map[string]func(n int) caller{
 	"Barrier":        func(int) caller { return barrier },
 	"AllReduce":      func(n int) caller { return allReduce[float32](n, comm.Sum) },
@@ -110,7 +110,7 @@ func reduceScatterV(n int) caller {
 	}
 }
 
-// blocksV gathers or scatters n elements and one more for each rank, at rank 1.
+// blocksV gathers or scatters n elements, plus one for each rank, at rank 1.
 func blocksV(n int, gather bool) caller {
 	return func(ctx context.Context, g *comm.Group) error {
 		counts, total := make([]int, g.Size()), 0
@@ -144,7 +144,7 @@ func circle(n int) caller {
 	}
 }
 
-// chain sends from rank to rank, and back from the last to the first, so that nobody is ahead of the others.
+// chain sends from rank to rank, and from the last back to the first, so that no rank runs ahead.
 func chain(n int) caller {
 	return func(ctx context.Context, g *comm.Group) error {
 		to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
@@ -177,7 +177,7 @@ func (p place) join() *comm.Group {
 	return g
 }
 
-// loop makes the call until it fails; a rank that reads "late" from its input stays away first.
+// loop makes the call until it fails. A rank that reads "late" from its input waits for a second line first.
 func loop() int {
 	p := told()
 	g := p.join()
@@ -198,8 +198,8 @@ func loop() int {
 	return p.tell(g, err, time.Since(start))
 }
 
-// last makes one call, after which rank 1 ends without a word; the others wait for its end, and have what they need all
-// the same.
+// last makes one call, after which rank 1 exits without Close. The others wait for its exit and must have complete
+// results.
 func last() int {
 	p := told()
 	g := p.join()
@@ -211,7 +211,7 @@ func last() int {
 	return p.tell(g, err, 0)
 }
 
-// drawn makes calls that all ranks draw alike.
+// drawn makes random calls, which are the same on all ranks.
 func drawn() int {
 	p := told()
 	g := p.join()
@@ -219,7 +219,7 @@ func drawn() int {
 	return p.tell(g, commtest.Calls(context.Background(), g, p.Seed, p.Count), 0)
 }
 
-// orders says that the rank is ready and gives the test's words. When the test is gone, so is the rank.
+// orders reports that the rank is ready and returns the lines from the test. The rank exits when the test does.
 func orders() <-chan string {
 	words := make(chan string)
 	go listen(words)
@@ -254,7 +254,7 @@ func (p place) tell(g *comm.Group, err error, elapsed time.Duration) int {
 	return 0
 }
 
-// leftover lists what a closed group must not leave in its process.
+// leftover returns the resources in this process that a closed group must not leave.
 func leftover() (left []string) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -274,7 +274,7 @@ func leftover() (left []string) {
 		}
 	}
 	if err := goleak.Find(goleak.IgnoreAnyFunction("gorun/comm_test.listen"),
-		// once a process, however long the kernel takes
+		// runs once for each process, for as long as the kernel takes
 		goleak.IgnoreAnyFunction("gorun/comm/internal/cpu._Cfunc_gorun_engine_register")); err != nil {
 		left = append(left, err.Error())
 	}

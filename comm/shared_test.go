@@ -10,7 +10,7 @@ import (
 	"gorun/comm"
 )
 
-// Ranks that give different pieces back would read each other's wrong memory afterwards.
+// If ranks free different allocations, later reads would hit the wrong memory.
 func TestFreeOfDifferentPieces(t *testing.T) {
 	groups := open(t, 2)
 	pieces := make([][2]*comm.Shared[int32], 2)

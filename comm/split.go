@@ -10,10 +10,11 @@ import (
 	"gorun/comm/internal/cpu"
 )
 
-// Split makes a group of all ranks that give the same color, ranked by key and, where keys are equal, by their rank
-// here. Every rank of g calls it; one with a negative color gets nil, on which calls fail. Errors of the new group name
-// ranks by both numbers, the group's and the job's. The new group is independent of g, which stays, and is closed by
-// itself.
+// Split creates a group of all ranks with the same color. They are ranked by key, and by their rank in g if keys are
+// equal. Every rank of g must call Split. A rank with a negative color gets nil, and calls on it fail.
+//
+// Errors in the new group name ranks by both numbers, in the group and in the job. The new group is independent of g,
+// which stays usable. Close both.
 func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	if g == nil {
 		return nil, noGroup("Split")
@@ -48,8 +49,8 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	return part, nil
 }
 
-// jobRanks are the numbers that the members, ranks of g, have in the job; nil where those are their numbers in the new
-// group, too.
+// jobRanks returns the job's numbers of members, which are ranks of g. It returns nil if they are the same in the new
+// group.
 func (g *Group) jobRanks(members []int) []int {
 	job, same := make([]int, len(members)), true
 	for i, member := range members {
@@ -62,7 +63,7 @@ func (g *Group) jobRanks(members []int) []int {
 	return job
 }
 
-// membersOf lists the ranks of a color in their new order, given every rank's color and key.
+// membersOf returns the ranks of a color in their new order. all contains the color and the key of every rank.
 func membersOf(all []int64, color int) (members []int) {
 	for rank := range len(all) / 2 {
 		if all[2*rank] == int64(color) {
@@ -73,9 +74,9 @@ func membersOf(all []int64, color int) (members []int) {
 	return members
 }
 
-// relayed is a [backend.Exchange] among the members by messages of this group, in which lost and late ranks are noticed
-// as in any call. No store is needed: who serves that may have closed its group already. rank is this rank's among the
-// members.
+// relayed returns a [backend.Exchange] that sends messages in g between the members, so that lost and late ranks are
+// detected. It needs no store: the process that serves the store may have closed its group. rank is this rank's index
+// in members.
 func (g *Group) relayed(members []int, rank int) backend.Exchange {
 	return func(ctx context.Context, blob []byte) ([][]byte, error) {
 		if rank != 0 {
@@ -105,7 +106,7 @@ func (g *Group) relayed(members []int, rank int) backend.Exchange {
 	}
 }
 
-// sendBlob sends bytes after their number.
+// sendBlob sends the length, then the bytes.
 func (g *Group) sendBlob(ctx context.Context, blob []byte, to int) error {
 	if err := Send(ctx, g, []int64{int64(len(blob))}, to); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"gorun/comm"
 )
 
-// Errors of a group that Split made say which ranks of the job they mean; their fields number ranks as the group does.
+// Errors of a group that Split made name the ranks of the job too. Their fields contain the group's rank numbers.
 func TestErrorsOfAPartNameRanksOfTheJob(t *testing.T) {
 	parts := func(act func(ctx context.Context, part *comm.Group) error) error {
 		failed := each(open(t, 4), func(ctx context.Context, g *comm.Group) error {
@@ -69,7 +69,7 @@ func TestErrorsOfAPartNameRanksOfTheJob(t *testing.T) {
 	require.ErrorContains(t, err, "rank 0 of the group (rank 3 of the job) is lost")
 }
 
-// Who is late reads it as what another one found.
+// A late rank gets the error that another rank recorded.
 func TestLateRankIsAddressed(t *testing.T) {
 	for name, act := range map[string]caller{
 		"Barrier": func(ctx context.Context, g *comm.Group) error {
@@ -93,7 +93,7 @@ func TestLateRankIsAddressed(t *testing.T) {
 	}
 }
 
-// A rank in a call of its own reads another's as another's.
+// A rank in a different call gets an error that names the other rank's call as such.
 func TestCallOfAnotherRank(t *testing.T) {
 	groups := open(t, 3)
 	failed := each(groups, func(ctx context.Context, g *comm.Group) error {
@@ -111,7 +111,7 @@ func TestCallOfAnotherRank(t *testing.T) {
 		"rank 2 is lost: it closed the group (noticed by rank 1 during Recv of 8 int32 from rank 2)")
 }
 
-// Calls on no group are refused, whatever they are.
+// All calls on a nil group return an error.
 func TestNilGroup(t *testing.T) {
 	groups := open(t, 2)
 	failed := each(groups, func(ctx context.Context, g *comm.Group) error {
@@ -128,7 +128,7 @@ func TestNilGroup(t *testing.T) {
 	var none *comm.Group
 	refused := map[string]error{}
 	for name, call := range calls {
-		// these make their arguments from the group
+		// these derive their arguments from the group
 		if name != "SendRecv" && !strings.HasSuffix(name, "V") && name != "Send" {
 			refused[name] = call(4)(t.Context(), none)
 		}
@@ -162,7 +162,7 @@ func TestNilGroup(t *testing.T) {
 	require.Equal(t, []any{-1, 0, "", "no group"}, []any{none.Rank(), none.Size(), none.Backend(), none.String()})
 }
 
-// Errors name what the user called, not what that is made of.
+// Errors name the function that the user called, not the functions that implement it.
 func TestErrorsNameTheUsersCall(t *testing.T) {
 	failed := each(open(t, 2), func(ctx context.Context, g *comm.Group) error {
 		_, err := comm.NewBucketer(ctx, g, comm.Avg, 0, make([]float32, 5+g.Rank()))
@@ -187,7 +187,7 @@ func TestClosedGroup(t *testing.T) {
 	require.EqualError(t, comm.BarrierAsync(t.Context(), groups[0]).Wait(), "comm: the group is closed")
 }
 
-// Join says what lacks of a rank's variables.
+// Join names the missing variable of an incomplete environment.
 func TestJoinWithHalfAnEnvironment(t *testing.T) {
 	for want, environ := range map[string][]string{
 		"comm: env: WORLD_SIZE=2 is set, RANK is not": {"WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29677"},
@@ -209,7 +209,7 @@ func TestJoinWithHalfAnEnvironment(t *testing.T) {
 	}
 }
 
-// Ranks behind wrapper scripts find each other, too.
+// Ranks that wrapper scripts start find each other too.
 func TestWrappedNeighboursMeet(t *testing.T) {
 	unset(t)
 	self, err := os.Executable()
@@ -217,7 +217,7 @@ func TestWrappedNeighboursMeet(t *testing.T) {
 	neighbours(t, exec.Command(self), exec.Command("sh", "-c", `sh -c '"$0"; true' "$0"; true`, self))
 }
 
-// A rank without a family that it knows learns how ranks can meet.
+// The error of a rank without known siblings explains how ranks can meet.
 func TestRankZeroIsNotFound(t *testing.T) {
 	unset(t)
 	t.Setenv("PMI_RANK", "1")
@@ -229,7 +229,7 @@ func TestRankZeroIsNotFound(t *testing.T) {
 			"in a wrapper script start the program by `exec ./prog`, or set both")
 }
 
-// What was sent is there for its receiver though the sender has closed the group.
+// A receiver gets sent data even after the sender has closed the group.
 func TestSentBeforeClose(t *testing.T) {
 	for name, hosts := range map[string]bool{"one host": false, "two hosts": true} {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestSentBeforeClose(t *testing.T) {
 	}
 }
 
-// What fits into the memory between ranks can be sent to oneself; more waits for itself, and says so.
+// A rank can send itself as much data as the buffer between ranks holds. A larger Send times out with an error.
 func TestSendToOneself(t *testing.T) {
 	t.Parallel()
 	g := open(t, 1, comm.WithTimeout(limit))[0]
@@ -259,6 +259,6 @@ func TestSendToOneself(t *testing.T) {
 	require.NoError(t, comm.Recv(t.Context(), g, got, 0))
 	require.Equal(t, sent, got)
 	err := comm.Send(t.Context(), g, make([]byte, 4<<20), 0)
-	// 2s, on a busy machine more
+	// 2s, or more on a busy machine
 	require.ErrorContains(t, err, "comm: Send of 4194304 uint8 to rank 0: no answer from this rank (0) within ")
 }

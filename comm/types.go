@@ -8,19 +8,19 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Number is an element's type.
+// Number is the constraint for the element types of collectives.
 type Number interface {
 	~int8 | ~uint8 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64 | Float16 | BFloat16
 }
 
-// Float16 is an IEEE 754 binary16 number (half precision), BFloat16 the upper half of a float32. Collectives compute
-// with them; Go cannot, so convert.
+// Float16 is an IEEE 754 binary16 number (half precision). BFloat16 is the upper half of a float32. Collectives can
+// reduce both types; to compute with them in Go, convert them to float32.
 type (
 	Float16  uint16
 	BFloat16 uint16
 )
 
-// NewBFloat16 rounds to nearest, ties to even. NaN stays NaN.
+// NewBFloat16 rounds f to the nearest BFloat16, ties to even. NaN stays NaN.
 func NewBFloat16(f float32) BFloat16 {
 	bits := math.Float32bits(f)
 	if f != f {
@@ -32,7 +32,7 @@ func NewBFloat16(f float32) BFloat16 {
 // Float32 is the same number.
 func (b BFloat16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// NewFloat16 rounds to nearest, ties to even; what is too large becomes infinite. NaN stays NaN.
+// NewFloat16 rounds f to the nearest Float16, ties to even. Values that are too large become infinite. NaN stays NaN.
 func NewFloat16(f float32) Float16 {
 	bits := math.Float32bits(f)
 	sign, rest := uint16(bits>>16&0x8000), bits&0x7FFFFFFF
@@ -60,11 +60,11 @@ func (h Float16) Float32() float32 {
 	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
 }
 
-// Op is a reduction.
+// Op is a reduction operation.
 type Op = backend.Op
 
-// The reductions. Avg is the sum divided by the group's size; integers are truncated. BAnd, BOr and BXor work on
-// integers, and on CPUs only.
+// The reduction operations. Avg is the sum divided by the group's size, truncated for integers. BAnd, BOr and BXor
+// accept only integers and run only on CPUs.
 const (
 	Sum  = backend.Sum
 	Prod = backend.Prod
@@ -76,8 +76,8 @@ const (
 	BXor = backend.BXor
 )
 
-// dtypeOf returns T's number. The compiler knows size, sign and whether there are halves of each type, also of those
-// that a program derived from numbers, and leaves one constant of it.
+// dtypeOf returns the DType of T. The compiler can evaluate size, sign and fractions for each type, including types
+// derived from numbers, and reduces the function to a constant.
 func dtypeOf[T Number]() backend.DType {
 	var zero T
 	half, below := T(1)/2, zero-1
@@ -95,7 +95,7 @@ func dtypeOf[T Number]() backend.DType {
 	}
 }
 
-// sixteen tells the types of 16 bits apart, which look alike.
+// sixteen separates the two 16-bit types, which have the same underlying type.
 func sixteen(zero any) backend.DType {
 	if _, ok := zero.(Float16); ok {
 		return backend.Float16
@@ -103,7 +103,7 @@ func sixteen(zero any) backend.DType {
 	return backend.BFloat16
 }
 
-// checkOp refuses reductions that the type does not have.
+// checkOp rejects reductions that the type does not support.
 func checkOp(op Op, dtype backend.DType) error {
 	if op >= backend.Ops {
 		return fmt.Errorf("%v is no reduction", op)

@@ -9,7 +9,7 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// binary16 is what IEEE 754 says that the bits are.
+// binary16 decodes bits according to IEEE 754.
 func binary16(bits uint16) float64 {
 	exponent, fraction := int(bits>>10&31), float64(bits&1023)
 	value := math.Ldexp(1+fraction/1024, exponent-15)
@@ -67,10 +67,10 @@ func TestBFloat16(t *testing.T) {
 	require.NotEqual(t, NewBFloat16(math.Float32frombits(0x7F800001)).Float32(), float32(math.Inf(1)), "NaN stays NaN")
 }
 
-// between checks what lies between two neighbours of a format: the nearer is taken, and the even one from the middle.
+// between checks the rounding between two adjacent numbers of a format: to the nearest, and to even from the middle.
 func between(t *testing.T, low, high float64, round func(float32) uint16, bits uint16) {
 	t.Helper()
-	middle := float32((low + high) / 2) // exact: float32 has more bits
+	middle := float32((low + high) / 2) // exact, since float32 has more bits
 	require.Equal(t, bits+bits&1, round(middle), "%#x", bits)
 	require.Equal(t, bits, round(math.Nextafter32(middle, float32(low))), "%#x", bits)
 	require.Equal(t, bits+1, round(math.Nextafter32(middle, float32(high))), "%#x", bits)
@@ -80,7 +80,7 @@ type weight float32
 
 type state int64
 
-// Types that a program derived are those that they were made of.
+// Derived types have the DType of their underlying type.
 func TestDTypes(t *testing.T) {
 	require.Equal(t, backend.Float32, dtypeOf[weight]())
 	require.Equal(t, backend.Int64, dtypeOf[state]())

@@ -24,10 +24,11 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// otherUser is a uid that owns nothing.
+// otherUser is a UID without files or processes.
 const otherUser = 54321
 
-// others are what another user's process does, by role. It says "ready", and ends with the test.
+// others contains the actions of a process of another user, by role. The process prints "ready" and runs until the test
+// ends.
 var others = map[string]func() error{
 	"other listens":     func() error { return otherListens(func(net.Conn) {}) },
 	"other lies":        func() error { return otherListens(func(c net.Conn) { io.WriteString(c, "192.0.2.1:53") }) },
@@ -63,15 +64,15 @@ func (p *process) line(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// ready says so, with the first name, and waits for the test's end.
+// ready prints "ready" with the first name and waits for the end of the test.
 func ready() error {
 	fmt.Println("ready", names()[0])
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// names are the names of root's ranks that this process's parent starts, for the two groups that neighbour joins, and
-// what rank 0 may use beside.
+// names returns the socket names of root's ranks that this process's parent starts. It includes both groups that
+// neighbour joins, and the longer names that rank 0 may use.
 func names() (all []string) {
 	for _, place := range []string{"/1", "/2"} {
 		name, err := comm.SiblingName(0, place)
@@ -95,7 +96,7 @@ func otherListens(answer func(net.Conn)) error {
 				if err != nil {
 					return
 				}
-				go answer(conn) // and leave it open
+				go answer(conn) // leaves the connection open
 			}
 		}()
 	}
@@ -115,7 +116,7 @@ func otherBinds() error {
 	return ready()
 }
 
-// otherFills listens with queues that are full.
+// otherFills listens with full backlogs.
 func otherFills() error {
 	for _, name := range names() {
 		address := &unix.SockaddrUnix{Name: name}
@@ -143,7 +144,7 @@ func otherFills() error {
 	return ready()
 }
 
-// Another user listens at the name where ranks look for each other, and at names like those that rank 0 takes then.
+// Another user listens on the name that ranks use, and on names like the longer ones that rank 0 then selects.
 func TestAnotherUserHasTheName(t *testing.T) {
 	testneeds.Root(t)
 	unset(t)
@@ -157,7 +158,7 @@ func TestAnotherUserHasTheName(t *testing.T) {
 	}
 }
 
-// Where rank 0 does not come the error says who has the name.
+// If rank 0 does not arrive, the error names the user that has the name.
 func TestAnotherUserIsNamed(t *testing.T) {
 	testneeds.Root(t)
 	unset(t)
@@ -171,7 +172,7 @@ func TestAnotherUserIsNamed(t *testing.T) {
 			other.cmd.Process.Pid, otherUser))
 }
 
-// otherAsks asks rank 0 where the store is.
+// otherAsks requests the store's address from rank 0.
 func otherAsks() error {
 	for {
 		conn, err := net.Dial("unix", names()[0])
@@ -202,7 +203,7 @@ func TestAnotherUserAsksForTheStore(t *testing.T) {
 	require.Equal(t, "0 2 3 <nil> <nil>", ranks[0].line(t))
 }
 
-// otherServes serves a store at the host that it is given.
+// otherServes runs a store on the given host.
 func otherServes() error {
 	server, err := tcpstore.Listen(tcpstore.Config{Host: os.Args[1]})
 	if err != nil {
@@ -213,7 +214,7 @@ func otherServes() error {
 	return errors.Join(err, server.Close())
 }
 
-// Another user took MASTER_PORT before rank 0 came, and serves a store there.
+// Another user runs a store on MASTER_PORT before rank 0 starts.
 func TestAnotherUserServesTheStore(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1", "::"} {
 		other := asOther(t, "other serves", host)
@@ -228,7 +229,7 @@ func TestAnotherUserServesTheStore(t *testing.T) {
 	}
 }
 
-// otherDials writes to the store that it is given.
+// otherDials writes to the given store.
 func otherDials() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -240,12 +241,12 @@ func otherDials() error {
 	return nil
 }
 
-// The store that rank 0 serves is for this user's processes.
+// Rank 0's store accepts only processes of its user.
 func TestAnotherUserAtTheStoreOfRankZero(t *testing.T) {
 	testneeds.Root(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	address := listener.Addr().String() // free in a moment
+	address := listener.Addr().String() // free after Close
 	require.NoError(t, listener.Close())
 	joined := make(chan error, 2)
 	join := func(rank int) {
@@ -256,7 +257,7 @@ func TestAnotherUserAtTheStoreOfRankZero(t *testing.T) {
 		joined <- err
 	}
 	go join(0)
-	client, err := tcpstore.Dial(t.Context(), address) // when it is there
+	client, err := tcpstore.Dial(t.Context(), address) // waits for the store
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
 	require.Equal(t, "refused: true", asOther(t, "other dials", address).line(t))
@@ -264,7 +265,7 @@ func TestAnotherUserAtTheStoreOfRankZero(t *testing.T) {
 	require.NoError(t, errors.Join(<-joined, <-joined))
 }
 
-// otherReads tries to reach the memory that the ranks with these ids share.
+// otherReads tries to open the memory that the ranks with these PIDs share.
 func otherReads() error {
 	for _, pid := range os.Args[1:] {
 		for _, way := range []string{"fd", "map_files", "mem"} {
@@ -279,7 +280,7 @@ func otherReads() error {
 	return ready()
 }
 
-// The ranks' shared memory has no name that anybody could open, take before them or replace.
+// The ranks' shared memory has no name that another user can open, create first or replace.
 func TestAnotherUserReachesNoMemory(t *testing.T) {
 	before := files(t, "/dev/shm")
 	ranks := start(t, "loop", 2, place{Call: "AllReduce", Count: 100_000, Timeout: patience})
@@ -308,7 +309,7 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// The file with the job's key counts only where nobody else could have written or read it.
+// Join accepts the job's key file only if no other user can read or write it.
 func TestKeyFile(t *testing.T) {
 	testneeds.Root(t)
 	dir := t.TempDir()

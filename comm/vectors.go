@@ -6,7 +6,7 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// sumOf adds up the counts, one for each rank, and refuses what cannot be such.
+// sumOf validates counts, one number for each rank, and returns their sum.
 func (g *Group) sumOf(kind backend.Kind, name string, counts []int) (int, error) {
 	if g == nil {
 		return 0, noGroup(kind.String())
@@ -24,7 +24,7 @@ func (g *Group) sumOf(kind backend.Kind, name string, counts []int) (int, error)
 	return sum, nil
 }
 
-// own checks the buffer that holds this rank's elements, and the one that holds all; in place they are one.
+// own checks the buffer for this rank's elements and the buffer for all elements. In place, both are the same.
 func (g *Group) own(c *backend.Call, part, whole int) error {
 	sum, err := g.sumOf(c.Kind, "counts", c.Counts)
 	if err != nil {
@@ -45,8 +45,8 @@ func (g *Group) own(c *backend.Call, part, whole int) error {
 	return apart(c, part, whole, before)
 }
 
-// AllGatherV is AllGather with blocks of different lengths: counts says how many elements each rank sends, and is the
-// same on all ranks.
+// AllGatherV is [AllGather] with blocks of different lengths. counts contains the number of elements that each rank
+// sends and must be the same on all ranks.
 func AllGatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int) error {
 	c := backend.Call{
 		Kind: backend.AllGatherV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv),
@@ -58,8 +58,8 @@ func AllGatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts 
 	return g.do(ctx, &c)
 }
 
-// ReduceScatterV is ReduceScatter with blocks of different lengths: counts says how many elements each rank gets, and
-// is the same on all ranks.
+// ReduceScatterV is [ReduceScatter] with blocks of different lengths. counts contains the number of elements that each
+// rank receives and must be the same on all ranks.
 func ReduceScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, op Op) error {
 	c := backend.Call{
 		Kind: backend.ReduceScatterV, DType: dtypeOf[T](), Op: op, Send: pointer(send),
@@ -74,7 +74,8 @@ func ReduceScatterV[T Number](ctx context.Context, g *Group, send, recv []T, cou
 	return g.do(ctx, &c)
 }
 
-// GatherV is Gather with blocks of different lengths. Only the root needs counts and recv.
+// GatherV is [Gather] with blocks of different lengths: counts[r] elements from rank r. Only the root needs counts and
+// recv.
 func GatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
 	c := backend.Call{
 		Kind: backend.GatherV, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
@@ -83,7 +84,8 @@ func GatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []i
 	return g.atRoot(ctx, &c, len(send), len(recv), "recv")
 }
 
-// ScatterV is Scatter with blocks of different lengths. Only the root needs counts and send.
+// ScatterV is [Scatter] with blocks of different lengths: counts[r] elements for rank r. Only the root needs counts and
+// send.
 func ScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
 	c := backend.Call{
 		Kind: backend.ScatterV, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
@@ -92,9 +94,9 @@ func ScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []
 	return g.atRoot(ctx, &c, len(recv), len(send), "send")
 }
 
-// AllToAllV is AllToAll with blocks of different lengths: sendCounts says how many elements each rank gets from this
-// one, recvCounts how many come from each. What rank a sends to b and b expects of a must be the same number. The
-// buffers may not overlap.
+// AllToAllV is [AllToAll] with blocks of different lengths. This rank sends sendCounts[r] elements to rank r and
+// receives recvCounts[r] elements from it. Both ranks must give the same number for a block. The buffers must not
+// overlap.
 func AllToAllV[T Number](ctx context.Context, g *Group, send []T, sendCounts []int, recv []T, recvCounts []int) error {
 	c := backend.Call{
 		Kind: backend.AllToAllV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv), SendCounts: sendCounts,

@@ -11,8 +11,7 @@ import (
 	"gorun/comm"
 )
 
-// argumentErrors: a call that is wrong by itself is refused with a reason on the rank that made it, and the group goes
-// on.
+// argumentErrors checks that a rank rejects invalid arguments with a reason and that the group stays usable.
 func argumentErrors(t *testing.T, open Open) {
 	for _, n := range []int{1, 3} {
 		each(t, open(t, n), func(ctx context.Context, g *comm.Group) error {
@@ -31,7 +30,7 @@ func argumentErrors(t *testing.T, open Open) {
 	}
 }
 
-// refusal is an error and what it must say.
+// refusal is an error and its expected text.
 type refusal struct {
 	err  error
 	says string

@@ -13,8 +13,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// mixedCalls draws calls of all kinds, types and sizes, begun ahead or waited for, in the group and in parts of it, in
-// own and in shared memory.
+// mixedCalls runs random calls of all kinds, types and sizes. They are synchronous or asynchronous, in the group and in
+// parts of it, and in private and shared memory.
 func mixedCalls(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	total := testneeds.Count(600, 10_000)
@@ -23,8 +23,8 @@ func mixedCalls(t *testing.T, open Open) {
 	}
 }
 
-// Calls makes drawn calls of all kinds on one rank, also in shared memory where the group has it, and compares what
-// comes. Ranks that give the same seed make the same calls: they can be processes.
+// Calls runs count random calls of all kinds on one rank and checks the results. It also uses shared memory if the
+// group supports it. Ranks with the same seed make the same calls, so they can be separate processes.
 func Calls(ctx context.Context, g *comm.Group, seed uint64, count int) error {
 	r := rand.New(rand.NewPCG(seed, 2))
 	var shared *comm.Shared[uint64]
@@ -44,7 +44,7 @@ func Calls(ctx context.Context, g *comm.Group, seed uint64, count int) error {
 	return nil
 }
 
-// span is how many calls are drawn, and may be under way, at once.
+// span is the number of calls that are drawn, and can be in progress, at a time.
 const span = 50
 
 func mixedIn(t *testing.T, world []*comm.Group, r *rand.Rand, calls int) {
@@ -56,7 +56,7 @@ func mixedIn(t *testing.T, world []*comm.Group, r *rand.Rand, calls int) {
 	}
 }
 
-// part is a group by the ranks of the world: nil for those that are not in it.
+// part contains a group for each rank of the world; nil for ranks outside the group.
 type part []*comm.Group
 
 func (p part) size() int {
@@ -68,7 +68,7 @@ func (p part) size() int {
 	return 0
 }
 
-// parts are the world and two splits of it, one in reverse order.
+// parts returns the world and two splits of it, one in reverse order.
 func parts(t *testing.T, world []*comm.Group, r *rand.Rand) []part {
 	all := []part{world}
 	for key := range 2 {
@@ -101,7 +101,7 @@ func parts(t *testing.T, world []*comm.Group, r *rand.Rand) []part {
 	return all
 }
 
-// memory is what the ranks share in each part, where the back end can: [part][rank].
+// memory allocates shared memory for each part if the back end supports it: [part][rank].
 func memory(t *testing.T, all []part) [][]*comm.Shared[uint64] {
 	shared := make([][]*comm.Shared[uint64], len(all))
 	for i, p := range all {
@@ -147,13 +147,13 @@ func drawScene(r *rand.Rand, n int) scene {
 	return types[typ].scene(w.sized(r, size/min(n, blocks(w.kind, n))))
 }
 
-// drawRanks is often all or none.
+// drawRanks often returns all ranks or none.
 func drawRanks(r *rand.Rand) byRank {
 	return []byRank{nobody, everybody, everybody, byRank(r.IntN(1 << MostRanks))}[r.IntN(4)]
 }
 
-// perRank makes the calls of one rank of the world. Those of one part stay in order; a part's calls can be waited for
-// while another's go on.
+// perRank runs the calls of one rank of the world. Calls in one part stay in order. A rank can wait for the calls of
+// one part while those of another continue.
 func perRank(ctx context.Context, rank int, all []part, shared [][]*comm.Shared[uint64], jobs []job) error {
 	used := make([]int, len(all))
 	var open []func() error
@@ -176,7 +176,8 @@ func perRank(ctx context.Context, rank int, all []part, shared [][]*comm.Shared[
 	return nil
 }
 
-// splits: groups of equal colors, ranked by key and then by rank; a negative color is in none.
+// splits checks that ranks of one color form a group, ranked by key and then by rank. A rank with a negative color is
+// in no group.
 func splits(t *testing.T, open Open) {
 	world := open(t, 5)
 	colors, keys := []int{1, 0, 1, -1, 1}, []int{7, 0, 3, 0, 3}

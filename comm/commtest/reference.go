@@ -7,7 +7,7 @@ import (
 	"gorun/comm"
 )
 
-// element is what the suite knows of a type: how to draw a value, how ranks' values reduce, and what number it is.
+// element describes a type for the suite: how to draw a value, how to reduce, and how to convert it.
 type element[T comm.Number] struct {
 	name   string
 	draw   func(r *rand.Rand) T
@@ -15,7 +15,7 @@ type element[T comm.Number] struct {
 	wide   func(T) float64 // nil for integers
 }
 
-// same reports equal bits; NaNs are all the same, since which one a sum keeps is the CPU's affair.
+// same reports whether the bits are equal. All NaNs are equal, since the CPU decides which one a sum keeps.
 func (e element[T]) same(a, b T) bool {
 	if e.wide == nil {
 		return a == b
@@ -32,7 +32,7 @@ func integers[T integer](name string) element[T] {
 	return element[T]{name: name, draw: func(r *rand.Rand) T { return T(r.Uint64()) }, reduce: reduceIntegers[T]}
 }
 
-// reduceIntegers wraps in sums and products; Avg truncates.
+// reduceIntegers wraps around in sums and products. Avg truncates.
 func reduceIntegers[T integer](op comm.Op, ranks []T) T {
 	result := ranks[0]
 	for _, v := range ranks[1:] {
@@ -59,7 +59,7 @@ func reduceIntegers[T integer](op comm.Op, ranks []T) T {
 	return result
 }
 
-// average divides; a group may have more ranks than int8 has numbers, so it counts in 64 bits.
+// average divides in 64 bits, because a group can have more ranks than int8 can represent.
 func average[T integer](sum T, ranks int) T {
 	if ^T(0) > 0 {
 		return T(uint64(sum) / uint64(ranks))
@@ -74,7 +74,7 @@ func floats[T float32 | float64](name string) element[T] {
 	}
 }
 
-// reduceFloats goes in rank order, so that the result has one right value.
+// reduceFloats reduces in rank order, so that exactly one result is correct.
 func reduceFloats[T float32 | float64](op comm.Op, ranks []T) T {
 	result := ranks[0]
 	for _, v := range ranks[1:] {
@@ -95,7 +95,7 @@ func reduceFloats[T float32 | float64](op comm.Op, ranks []T) T {
 	return result
 }
 
-// first keeps the first NaN and, of equals, the first.
+// first returns the first NaN, or the first of equal values.
 func first[T float32 | float64](a, b T, better bool) T {
 	if a == a && (b != b || better) {
 		return b
@@ -103,7 +103,7 @@ func first[T float32 | float64](a, b T, better bool) T {
 	return a
 }
 
-// halves are the types of 16 bits: accumulated in float32, rounded once.
+// halves describes the 16-bit types: accumulated in float32, rounded once.
 func halves[T comm.Float16 | comm.BFloat16](name string, wide func(T) float32, narrow func(float32) T) element[T] {
 	reduce := func(op comm.Op, ranks []T) T {
 		all := make([]float32, len(ranks))
@@ -118,7 +118,7 @@ func halves[T comm.Float16 | comm.BFloat16](name string, wide func(T) float32, n
 	}
 }
 
-// drawFloat is mostly a number of middling size; one in sixteen is a corner of the format.
+// drawFloat usually returns a number of medium size. One in sixteen is a special value of the format.
 func drawFloat(r *rand.Rand) float64 {
 	corners := []float64{
 		0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 65504, 65520, 6e-8, 1e-40,
@@ -132,7 +132,7 @@ func drawFloat(r *rand.Rand) float64 {
 
 var float32s = floats[float32]("float32")
 
-// types are all, by a number that a drawn call can hold.
+// types lists all element types. Drawn calls refer to them by index.
 var types = []typed{
 	integers[int8]("int8"), integers[uint8]("uint8"), integers[int32]("int32"), integers[uint32]("uint32"),
 	integers[int64]("int64"), integers[uint64]("uint64"),
@@ -140,7 +140,7 @@ var types = []typed{
 	float32s, floats[float64]("float64"),
 }
 
-// ops are the reductions that the type has.
+// ops returns the reductions that the type supports.
 func (e element[T]) ops() []comm.Op {
 	ops := []comm.Op{comm.Sum, comm.Prod, comm.Max, comm.Min, comm.Avg}
 	if e.wide == nil {

@@ -9,7 +9,7 @@ import (
 	"gorun/comm"
 )
 
-// wish is one call of all ranks before anybody has data for it.
+// wish describes one call of all ranks, without data.
 type wish struct {
 	kind    string
 	typ     int // index into types
@@ -17,15 +17,15 @@ type wish struct {
 	ranks   int
 	root    int
 	counts  []int   // elements of each rank's block
-	matrix  [][]int // AllToAllV: what each rank sends to each
+	matrix  [][]int // AllToAllV: elements from each rank to each rank
 	seed    uint64
 	inPlace byRank
-	shift   int    // elements that the buffers lie behind a boundary
-	async   bool   // where the call has such a form
-	shared  byRank // in memory of Allocate, where the group has some
+	shift   int    // offset of the buffers from an alignment boundary, in elements
+	async   bool   // asynchronous, if the call supports it
+	shared  byRank // uses memory from Allocate, if the group has some
 }
 
-// byRank is yes or no for each rank: its bit.
+// byRank is a bit set of ranks.
 type byRank uint8
 
 func (b byRank) of(rank int) bool { return b>>rank&1 == 1 }
@@ -41,7 +41,7 @@ func (w wish) String() string {
 		w.kind, types[w.typ], w.op, w.counts, w.root, w.ranks, w.inPlace, w.shift, w.shared, w.async)
 }
 
-// The kinds of calls, each by the name of its function.
+// The kinds of calls, by function name.
 var (
 	reducing = []string{"AllReduce", "Reduce", "ReduceScatter", "ReduceScatterV"}
 	moving   = []string{
@@ -50,12 +50,12 @@ var (
 	}
 )
 
-// perRank says which calls may have blocks of different lengths.
+// perRank reports whether the call's blocks can have different lengths.
 func (w wish) perRank() bool {
 	return w.kind == "AllGatherV" || w.kind == "GatherV" || w.kind == "ScatterV" || w.kind == "ReduceScatterV"
 }
 
-// sized gives the wish its counts: n for everybody, or up to n where they may differ.
+// sized sets the counts: n for every rank, or up to n if they can differ.
 func (w wish) sized(r *rand.Rand, n int) wish {
 	w.counts = slices.Repeat([]int{n}, w.ranks)
 	for i := range w.counts {
@@ -73,11 +73,11 @@ func (w wish) sized(r *rand.Rand, n int) wish {
 	return w
 }
 
-// typed is an element type whatever it is.
+// typed is an element of any type.
 type typed interface {
 	fmt.Stringer
 	ops() []comm.Op
-	size() int // bytes of an element
+	size() int // size of an element in bytes
 	scene(w wish) scene
 }
 
@@ -88,16 +88,15 @@ func (e element[T]) size() int {
 	return int(unsafe.Sizeof(zero))
 }
 
-// scene is a call with its data, ready to be made by every rank. It makes the rank's call, or begins it, and returns
-// how to wait for it and look at what came.
+// scene runs or starts a call on one rank. finish waits for the call and checks its result.
 type scene func(s stage) (finish func() error, err error)
 
 // act is a call with its data.
 type act[T comm.Number] struct {
 	wish
 	element element[T]
-	send    [][]T // by rank: what it gives
-	want    [][]T // by rank: what it must get, nil for nothing
+	send    [][]T // each rank's input
+	want    [][]T // each rank's expected result, nil for none
 }
 
 func sum(counts []int) (total int) {
@@ -107,7 +106,7 @@ func sum(counts []int) (total int) {
 	return total
 }
 
-// scene draws every rank's data and works out what must come of it.
+// scene draws every rank's data and computes the expected results.
 func (e element[T]) scene(w wish) scene {
 	a := &act[T]{wish: w, element: e, send: make([][]T, w.ranks), want: make([][]T, w.ranks)}
 	r := rand.New(rand.NewPCG(w.seed, 1))
@@ -131,11 +130,11 @@ func (e element[T]) scene(w wish) scene {
 	return a.begin
 }
 
-// period is after how many elements data repeats, since drawing takes longer than the calls do: a prime number, that no
-// chunk has as its length.
+// period is the number of elements after which the data repeats, since drawing data takes longer than the calls. It is
+// prime, so that no chunk has this length.
 const period = 262_139
 
-// gives is how many elements rank has for the others.
+// gives returns the number of elements that rank sends.
 func (a *act[T]) gives(rank int) int {
 	switch a.kind {
 	case "Scatter", "ScatterV", "Broadcast", "Send":
@@ -149,7 +148,7 @@ func (a *act[T]) gives(rank int) int {
 	return a.counts[rank]
 }
 
-// pieces are the lengths of what rank has for each rank; nil where it has the same for all.
+// pieces returns the lengths of rank's blocks for each rank; nil if all ranks get the same data.
 func (a *act[T]) pieces(rank int) []int {
 	switch a.kind {
 	case "ReduceScatter", "ReduceScatterV", "AllToAll", "Scatter", "ScatterV":
@@ -160,15 +159,15 @@ func (a *act[T]) pieces(rank int) []int {
 	return nil
 }
 
-// block is the part of a row of blocks that is rank's.
+// block returns rank's block in a row of blocks.
 func block[T any](row []T, counts []int, rank int) []T {
 	begin := sum(counts[:rank])
 	return row[begin : begin+counts[rank]]
 }
 
-// gets is what rank must have in the end; nil for nothing.
+// gets returns rank's expected result; nil for none.
 func (a *act[T]) gets(rank int) []T {
-	from := make([]int, a.ranks) // of whom it has something
+	from := make([]int, a.ranks) // the ranks that it receives from
 	for i := range from {
 		from[i] = i
 	}
@@ -204,10 +203,10 @@ func (a *act[T]) gets(rank int) []T {
 	return slices.Concat(blocks...)
 }
 
-// sink is who receives what the root sends.
+// sink returns the rank that receives the root's message.
 func (w wish) sink() int { return (w.root + 1 + int(w.seed%uint64(max(w.ranks-1, 1)))) % w.ranks }
 
-// before and after are rank's neighbours when all send in a circle, root+1 ranks wide.
+// before and after return rank's neighbours in a ring with distance root+1.
 func (w wish) before(rank int) int { return (rank - w.root - 1 + 2*w.ranks) % w.ranks }
 func (w wish) after(rank int) int  { return (rank + w.root + 1) % w.ranks }
 

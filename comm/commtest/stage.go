@@ -9,18 +9,18 @@ import (
 	"gorun/comm"
 )
 
-// stage is where one rank makes calls.
+// stage is the environment of one rank's calls.
 type stage struct {
 	ctx    context.Context
 	group  *comm.Group
-	shared *comm.Shared[uint64] // nil where the back end has none
-	used   *int                 // elements of shared that calls under way use
+	shared *comm.Shared[uint64] // nil if the back end has none
+	used   *int                 // elements of shared that calls in progress use
 }
 
-// fence is how many elements before and behind each buffer must stay as they are.
+// fence is the number of elements before and after each buffer that must not change.
 const fence = 3
 
-// buffer is room for a call's data, with a fence around it.
+// buffer contains a call's data between two fences.
 type buffer[T comm.Number] struct {
 	all  []T
 	data []T
@@ -28,7 +28,7 @@ type buffer[T comm.Number] struct {
 
 const mark = 0x5A
 
-// room is a new buffer of n elements, not at a boundary of vectors where shift isn't 0.
+// room allocates a buffer of n elements. A nonzero shift misaligns it.
 func room[T comm.Number](s stage, w wish, n int) buffer[T] {
 	size := n + w.shift + 2*fence
 	all := sharedRoom[T](s, w, size)
@@ -42,7 +42,7 @@ func room[T comm.Number](s stage, w wish, n int) buffer[T] {
 	return buffer[T]{all: all, data: all[begin : begin+n : begin+n]}
 }
 
-// sharedRoom is a part of the group's shared memory, nil where the wish doesn't want it or it is full.
+// sharedRoom allocates a part of the group's shared memory. It returns nil if the call does not use it or it is full.
 func sharedRoom[T comm.Number](s stage, w wish, size int) []T {
 	var zero T
 	words := (size*int(unsafe.Sizeof(zero)) + 7) / 8
@@ -64,7 +64,7 @@ func (b buffer[T]) intact() error {
 	return nil
 }
 
-// begin makes the call of the stage's rank.
+// begin runs or starts the call on the stage's rank.
 func (a *act[T]) begin(s stage) (finish func() error, err error) {
 	send, recv, result := a.buffers(s)
 	before := slices.Clone(send.data)
@@ -112,7 +112,8 @@ func (a *act[T]) check(rank int, got []T) error {
 	return nil
 }
 
-// buffers fills what the rank sends and says where its result will be. In place, both are one.
+// buffers returns the filled send buffer, the receive buffer and the slice for the result. In place, both buffers are
+// the same.
 func (a *act[T]) buffers(s stage) (send, recv buffer[T], result []T) {
 	rank, root := s.group.Rank(), s.group.Rank() == a.root
 	mine := a.send[rank]
@@ -143,7 +144,7 @@ func (a *act[T]) buffers(s stage) (send, recv buffer[T], result []T) {
 	return send, recv, recv.data
 }
 
-// call makes the call; work is nil where it is over.
+// call runs the call. It returns nil for work if the call is done.
 func (a *act[T]) call(s stage, send, recv []T) (work *comm.Work, err error) {
 	if a.async {
 		if work = a.callAsync(s, send, recv); work != nil {
@@ -196,7 +197,7 @@ func (a *act[T]) call(s stage, send, recv []T) (work *comm.Work, err error) {
 	return nil, nil
 }
 
-// callAsync begins the call, nil where it has no such form.
+// callAsync starts the call. It returns nil if the call has no asynchronous form.
 func (a *act[T]) callAsync(s stage, send, recv []T) *comm.Work {
 	ctx, g := s.ctx, s.group
 	switch a.kind {

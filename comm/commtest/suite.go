@@ -1,8 +1,8 @@
-// Package commtest is the contract of a comm back end as tests: each one passes the same.
+// Package commtest is the conformance test suite of comm's back ends. Every back end must pass it.
 //
-// Every call is made by all ranks with drawn data and compared with a reference in plain Go that reduces in rank order,
-// bit by bit (any NaN equals any other). Buffers lie between fences that must stay untouched. `make test` draws a
-// sample and prints its seed; `make soak` goes through all.
+// All ranks make every call with random data. The suite compares the results with a reference in plain Go that reduces
+// in rank order, bit by bit; any NaN equals any other. Buffers lie between fences that must not change. `make test`
+// runs a sample and prints its seed; `make soak` runs everything.
 package commtest
 
 import (
@@ -22,13 +22,13 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Open makes a group of n ranks in this process, closed when the test ends: the i-th is rank i's.
+// Open returns a group of n ranks in this process, indexed by rank. The groups are closed when the test ends.
 type Open func(t *testing.T, n int) []*comm.Group
 
-// MostRanks is the size of the largest group that the suite asks for.
+// MostRanks is the size of the largest group that the suite opens.
 const MostRanks = 8
 
-// Run runs the suite.
+// Run runs the suite on groups from open.
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"every call":     everyCall,
@@ -44,11 +44,11 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// patience bounds a part of the suite: a call that hangs fails the test, with every goroutine's stack where the ranks'
-// own timeout does not end it.
+// patience limits a part of the suite. A call that hangs fails the test and prints every goroutine's stack, unless the
+// ranks' own timeout ends it first.
 func patience() time.Duration { return time.Duration(testneeds.Count(2, 60)) * time.Minute }
 
-// each runs act for every rank at once and fails with the first rank's error.
+// each runs act on every rank at the same time and fails with the first rank's error.
 func each(t *testing.T, groups []*comm.Group, act func(ctx context.Context, g *comm.Group) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
@@ -62,7 +62,7 @@ func each(t *testing.T, groups []*comm.Group, act func(ctx context.Context, g *c
 	require.NoError(t, errors.Join(failed...))
 }
 
-// perform makes the scene's call on every rank.
+// perform runs the scenes on every rank.
 func perform(t *testing.T, groups []*comm.Group, scenes ...scene) {
 	t.Helper()
 	each(t, groups, func(ctx context.Context, g *comm.Group) error {
@@ -80,13 +80,13 @@ func perform(t *testing.T, groups []*comm.Group, scenes ...scene) {
 	})
 }
 
-// sizes of blocks in elements: none, one, odd, prime, around powers of two and around what fits in a cache line.
+// sizes lists block sizes in elements: none, one, odd, prime, and around powers of two and the size of a cache line.
 var sizes = []int{
 	0, 1, 2, 3, 7, 13, 14, 15, 16, 17, 28, 29, 31, 33, 63, 65, 127, 129, 509, 1023, 1025, 2047, 4097,
 	8191, 16385,
 }
 
-// everyCall makes each kind of call with each type and reduction, in groups of one to MostRanks.
+// everyCall runs each kind of call with each type and reduction, in groups of 1 to MostRanks.
 func everyCall(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	for n := 1; n <= MostRanks; n++ {
@@ -103,13 +103,13 @@ func everyCall(t *testing.T, open Open) {
 	}
 }
 
-// everyWish lists kind × type × reduction, and × size × in place × shift, of which a sample takes one arrangement
-// each. The reference's time goes into the large sizes: each is tried in one arrangement, which is drawn anew for every
-// kind, type, reduction and number of ranks.
+// everyWish returns all combinations of kind, type and reduction with arrangements of size, in place and shift. A
+// sample contains one arrangement of each. The reference spends most time on large sizes. Each size is therefore tested
+// in one arrangement, drawn for every kind, type, reduction and number of ranks.
 func everyWish(r *rand.Rand, n int) (wishes []wish) {
 	for _, w := range kindsAndTypes(n) {
 		arrangements := len(sizes) * 2 * 2
-		// mostly small ones: what the suite itself costs is in the size
+		// prefer small sizes, which keep the suite fast
 		chosen := []int{r.IntN(arrangements) * r.IntN(arrangements) / arrangements}
 		if testneeds.Soak() {
 			only := r.Perm(len(sizes))
@@ -139,11 +139,11 @@ func kindsAndTypes(n int) (wishes []wish) {
 	return wishes
 }
 
-// float32Type is the index of the commonest type.
+// float32Type is the index of the most common type.
 var float32Type = slices.IndexFunc(types, func(e typed) bool { return e.String() == "float32" })
 
-// largeCalls move enough for whatever a back end keeps between calls to grow and to wrap: a quarter of a MiB on each
-// rank, again and again, or 64 MiB in `make soak`.
+// largeCalls move enough data for the back end's state to grow and to wrap around: a quarter of a MiB on each rank many
+// times, or 64 MiB in `make soak`.
 func largeCalls(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	bytes := testneeds.Count(256<<10, 64<<20)
@@ -159,8 +159,8 @@ func largeCalls(t *testing.T, open Open) {
 	}
 }
 
-// typedLargeCalls make the calls of each kind, type and reduction with 64 MiB in the larger buffer, or some of them
-// with a quarter of a MiB.
+// typedLargeCalls runs each kind, type and reduction with 64 MiB in the larger buffer, or a sample with a quarter of a
+// MiB.
 func typedLargeCalls(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	bytes := testneeds.Count(256<<10, 64<<20)
@@ -182,7 +182,7 @@ func typedLargeCalls(t *testing.T, open Open) {
 	}
 }
 
-// blocks is how many blocks the larger buffer of a call has.
+// blocks returns the number of blocks in the call's larger buffer.
 func blocks(kind string, n int) int {
 	if kind == "AllReduce" || kind == "Reduce" || kind == "Broadcast" || kind == "SendRecv" || kind == "Send" {
 		return 1
@@ -190,8 +190,8 @@ func blocks(kind string, n int) int {
 	return n
 }
 
-// sameBits repeats reductions whose result depends on the order of the operands, or on which of several NaNs stays, on
-// several groups: all must have the same bits.
+// sameBits repeats reductions on several groups and checks for equal bits. The results depend on the order of the
+// operands, or on the NaN that remains.
 func sameBits(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	inputs := make([][]float32, MostRanks)
@@ -235,7 +235,7 @@ func repeat(t *testing.T, open Open, inputs [][]float32, op comm.Op) {
 
 func sameWord(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
 
-// barriers: nobody passes before all have come.
+// barriers checks that no rank passes before all have arrived.
 func barriers(t *testing.T, open Open) {
 	groups := open(t, 4)
 	var mu sync.Mutex

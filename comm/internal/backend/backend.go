@@ -1,5 +1,5 @@
-// Package backend is what comm and its back ends agree on: which collectives, types and operations there are, how one
-// call is described, and what a back end must do with it.
+// Package backend defines the interface between comm and its back ends: the operations, element types and reductions,
+// the description of a call, and the duties of a back end.
 package backend
 
 import (
@@ -9,11 +9,11 @@ import (
 	"unsafe"
 )
 
-// Kind is a collective or point-to-point operation. The numbers go over the wire and into shared memory: append, never
-// reorder.
+// Kind is a collective or point-to-point operation. The numbers are part of the wire and shared-memory formats: append
+// only, never reorder.
 type Kind uint8
 
-// The operations that a back end runs.
+// The operations of a back end.
 const (
 	Barrier Kind = iota + 1
 	AllReduce
@@ -32,7 +32,7 @@ const (
 	Send
 	Recv
 	SendRecv
-	Kinds // how many there are, plus one
+	Kinds // one more than the number of operations
 )
 
 var kindNames = [Kinds]string{
@@ -47,10 +47,10 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// DType is an element's type, with the numbers of ncclDataType_t (nccl.h), so that no table translates them.
+// DType is an element type. The numbers are those of ncclDataType_t (nccl.h), so that no conversion is needed.
 type DType uint8
 
-// The types that can be reduced.
+// The element types.
 const (
 	Int8 DType = iota
 	Uint8
@@ -88,13 +88,13 @@ func (d DType) String() string {
 	return fmt.Sprintf("DType(%d)", uint8(d))
 }
 
-// Size is the bytes of one element.
+// Size returns the size of an element in bytes.
 func (d DType) Size() int { return dtypes[d].size }
 
-// Floating reports whether the type is one of floating-point numbers.
+// Floating reports whether the type is a floating-point type.
 func (d DType) Floating() bool { return d >= Float16 }
 
-// Op is a reduction. Sum to Avg have the numbers of ncclRedOp_t (nccl.h); NCCL has no others.
+// Op is a reduction. Sum to Avg have the numbers of ncclRedOp_t (nccl.h). NCCL does not support the others.
 type Op uint8
 
 // The reductions.
@@ -119,7 +119,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Bitwise reports whether the reduction works on bits and so on integers only.
+// Bitwise reports whether the reduction is bitwise, which only integers support.
 func (o Op) Bitwise() bool { return o >= BAnd && o < Ops }
 
 // Call is one operation with its arguments. Which fields count depends on Kind:
@@ -150,10 +150,10 @@ type Call struct {
 	Kind  Kind
 	DType DType
 	Op    Op
-	Root  int // root, or the rank sent to or received from
-	From  int // of SendRecv
+	Root  int // root, or the rank to send to or receive from
+	From  int // the sender, for SendRecv
 	Count int
-	// RecvCount is SendRecv's number of elements to receive.
+	// RecvCount is the number of elements that SendRecv receives.
 	RecvCount int
 
 	Send, Recv             unsafe.Pointer
@@ -161,18 +161,18 @@ type Call struct {
 	SendCounts, RecvCounts []int
 }
 
-// Backend runs the calls of one group's rank. Only one Run is under way at a time. After the first error, and after
-// Abort, each Run fails with that error: ranks that lost each other never meet again.
+// Backend runs the calls of one rank in a group. The caller runs only one Run at a time. After the first error, and
+// after Abort, every Run fails with that error, because lost ranks cannot rejoin.
 type Backend interface {
-	// Name is "cpu" or "nccl".
+	// Name returns "cpu" or "nccl".
 	Name() string
-	// Run blocks until the call's result is there, the context ends or a rank is lost. Its error is one of the types
-	// below where they fit.
+	// Run blocks until the call's result is complete, the context ends or a rank is lost. Where it applies, the error
+	// is a [PeerError], [TimeoutError] or [MismatchError].
 	Run(ctx context.Context, call *Call) error
-	// MonitoredBarrier waits for all ranks for at most limit, and names who is late.
+	// MonitoredBarrier waits at most limit for all ranks. Its error names the late ranks.
 	MonitoredBarrier(ctx context.Context, limit time.Duration) error
-	// Abort makes every rank's present and later calls fail with the reason.
+	// Abort makes the present and later calls of every rank fail with the reason.
 	Abort(reason error)
-	// Close frees what the group holds on this rank; it doesn't wait for others.
+	// Close frees the group's resources on this rank. It does not wait for other ranks.
 	Close() error
 }

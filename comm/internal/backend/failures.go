@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// ErrNoCgo is the answer of whatever needs a back end in a program that has none.
+// ErrNoCgo is the error of every back end function in a program that was built without cgo.
 var ErrNoCgo = errors.New(
 	"this program was built without cgo, which collectives need: build it with CGO_ENABLED=1 and a C compiler")
 
-// Reader is the rank that reads an error, on which depends how the text names ranks. The zero Reader is outside of the
-// group.
+// Reader identifies the rank that gets an error, because the text depends on it. The zero Reader is outside the group.
 type Reader struct {
 	Me  int
-	Job []int // by rank of the group: its number in the job; nil where all have the same in both
-	// Apart says that the call that failed is another rank's, and none that this one was making, too.
+	Job []int // each rank's number in the job; nil if the numbers are the same
+	// Apart means that another rank's call failed, and this rank was not in the same call.
 	Apart bool
-	known bool // it is no zero Reader
+	known bool // false in the zero Reader
 }
 
-// For gives the error, of one of the types below and made just now, to its reader.
+// For sets the reader of err, which must be new and one of this package's error types, and returns it.
 func (r Reader) For(err error) error {
 	r.known = true
 	switch e := err.(type) {
@@ -35,7 +34,7 @@ func (r Reader) For(err error) error {
 	return err
 }
 
-// Rank names one rank of the group.
+// Rank describes a rank of the group.
 func (r Reader) Rank(rank int) string {
 	if rank < len(r.Job) {
 		return fmt.Sprintf("rank %d of the group (rank %d of the job)", rank, r.Job[rank])
@@ -43,7 +42,7 @@ func (r Reader) Rank(rank int) string {
 	return fmt.Sprintf("rank %d", rank)
 }
 
-// Ranks names several, as [Ranks] does.
+// Ranks describes several ranks, as [Ranks] does.
 func (r Reader) Ranks(ranks []int) string {
 	if len(ranks) == 1 {
 		return r.Rank(ranks[0])
@@ -59,7 +58,7 @@ func (r Reader) Ranks(ranks []int) string {
 	return fmt.Sprintf("%s of the group (%s of the job)", text, Ranks(in))
 }
 
-// blamed names ranks to one that may be among them.
+// blamed describes ranks to a reader that may be one of them.
 func (r Reader) blamed(ranks []int) string {
 	switch {
 	case !r.known || !slices.Contains(ranks, r.Me):
@@ -72,11 +71,11 @@ func (r Reader) blamed(ranks []int) string {
 	return fmt.Sprintf("this rank (%d)", r.Me)
 }
 
-// PeerError says that a rank died or left, so that nobody can go on.
+// PeerError reports that a rank died or left while other ranks needed it.
 type PeerError struct {
-	Rank int    // who is lost
+	Rank int    // the lost rank
 	How  string // "its process ended", "it closed the group"
-	Call string // what was under way, "" for nothing
+	Call string // the current call, "" if none
 	By   int    // the rank that noticed, during Call
 
 	reader Reader
@@ -93,9 +92,9 @@ func (e *PeerError) Error() string {
 	return fmt.Sprintf("%s (during %s)", text, e.Call)
 }
 
-// TimeoutError says that ranks did not come within the group's CommTimeout.
+// TimeoutError reports that ranks did not arrive within the group's CommTimeout.
 type TimeoutError struct {
-	Ranks []int // who is late, ascending
+	Ranks []int // the late ranks, ascending
 	Call  string
 	After time.Duration
 	By    int // the rank that waited, in Call
@@ -111,12 +110,12 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("%s: no answer from %s within %v", e.Call, r.blamed(e.Ranks), e.After)
 }
 
-// Timeout makes the error a timeout for os.IsTimeout and net.Error's users.
+// Timeout makes os.IsTimeout and net.Error recognize the error as a timeout.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// MismatchError says that two ranks made different calls where all must make the same.
+// MismatchError reports two ranks that made different calls.
 type MismatchError struct {
-	Sequence     uint64 // the how-manieth call of the group, from 1; 0 where one is a message
+	Sequence     uint64 // the call's number in the group, from 1; 0 if one is a message
 	RankA, RankB int
 	CallA, CallB string
 
@@ -132,10 +131,10 @@ func (e *MismatchError) Error() string {
 		e.CallB)
 }
 
-// ErrClosed says that the group was closed.
+// ErrClosed reports that the group is closed.
 var ErrClosed = errors.New("the group is closed")
 
-// Ranks writes rank numbers as people read them: "rank 3", "ranks 1, 4 and 7".
+// Ranks formats rank numbers: "rank 3", "ranks 1, 4 and 7".
 func Ranks(ranks []int) string {
 	switch len(ranks) {
 	case 0:

@@ -19,21 +19,21 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// version is that of the memory's layout and of the protocol by which ranks meet. Ranks of one group need the same.
+// version is the version of the memory layout and of the join protocol. All ranks of a group need the same.
 const version = 3
 
-// card is what a rank tells the others about itself before they share memory.
+// card is a rank's description, which the ranks exchange before they share memory.
 type card struct {
 	Version int
-	// Host is the same for two ranks that can share memory: same running kernel, same network namespace, since the
-	// sockets by which the memory is handed over have their names there.
+	// Host is equal for ranks that can share memory: same kernel and same network namespace, which contains the names
+	// of the sockets that pass the memory.
 	Host      string
-	Machine   string // the same for two ranks under one kernel, whose CPUs have the same numbers
-	Socket    string // where this rank waits for its neighbours, should it be the lowest of its host
+	Machine   string // equal for ranks on the same kernel, whose CPUs have the same numbers
+	Socket    string // the socket that passes the memory, used on the lowest rank of a host
 	CPUs      []uint64
-	Expedited bool   // it can call membarrier
-	Key       string // the fingerprint of its key, "" without one
-	Note      string // of whom the group is made for
+	Expedited bool   // the process can call membarrier
+	Key       string // fingerprint of the rank's key, "" without one
+	Note      string // from Config.Note
 }
 
 func ownCard(l *links, hostName string, key []byte, expedited bool) (card, error) {
@@ -55,7 +55,7 @@ func ownCard(l *links, hostName string, key []byte, expedited bool) (card, error
 	return own, nil
 }
 
-// machine names the running kernel.
+// machine returns an identifier of the running kernel.
 func machine() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -74,12 +74,12 @@ func host() string {
 	return machine() + " " + network
 }
 
-// longestBlob is how many bytes a rank may say about itself at a time; it takes some hundreds.
+// longestBlob is the maximum size of a rank's description in bytes. Typical ones have a few hundred.
 const longestBlob = 64 << 10
 
-// exchangeAs gives what each rank says to all, and adds everything that was said to the digest. Who can write to the
-// store can say anything in others' names, but not in ours: what follows from this rank's own words, as that it has no
-// key, cannot be changed.
+// exchangeAs exchanges own with all ranks and adds all blobs to the digest. A process with access to the store can
+// forge the blobs of other ranks, but not this rank's own. It cannot change conclusions from own, such as that this
+// rank has no key.
 func exchangeAs[T any](ctx context.Context, c *Config, own T, digest hash.Hash) ([]T, error) {
 	said, err := json.Marshal(own)
 	if err != nil {
@@ -127,7 +127,7 @@ func exchangeCards(ctx context.Context, c *Config, own card, digest hash.Hash) (
 	return cards, nil
 }
 
-// neighbours returns the ranks of rank's host, ascending.
+// neighbours returns the ranks on the host of rank, ascending.
 func neighbours(cards []card, rank int) (locals []int) {
 	for i := range cards {
 		if cards[i].Host == cards[rank].Host {
@@ -137,7 +137,7 @@ func neighbours(cards []card, rank int) (locals []int) {
 	return locals
 }
 
-// hostNumbers numbers the hosts by their lowest ranks and gives each rank's.
+// hostNumbers numbers the hosts by their lowest ranks. It returns each rank's host number and the number of hosts.
 func hostNumbers(cards []card) (numbers []int, count int) {
 	seen := map[string]int{}
 	for i := range cards {
@@ -151,7 +151,7 @@ func hostNumbers(cards []card) (numbers []int, count int) {
 	return numbers, len(seen)
 }
 
-// sameKey refuses ranks of several hosts that do not have one key.
+// sameKey rejects ranks on several hosts that do not all have the same key.
 func sameKey(cards []card, numbers []int) error {
 	var without, other []int
 	for rank := range cards {
@@ -181,8 +181,8 @@ func sameKey(cards []card, numbers []int) error {
 	return nil
 }
 
-// crowded reports whether the ranks of rank's machine have fewer CPUs than they are. They may be on several hosts:
-// containers with a network each.
+// crowded reports whether the machine has fewer CPUs than ranks. Its ranks can be on several hosts: containers with
+// their own networks.
 func crowded(cards []card, rank int) bool {
 	var all [len(unix.CPUSet{})]uint64
 	count, ranks := 0, 0

@@ -6,28 +6,29 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Config says who joins which group.
+// Config describes a rank and the group that it joins.
 type Config struct {
 	Rank, Ranks int
-	// Job is, by rank, its number in the job, for errors; nil where that is the same.
+	// Job contains each rank's number in the job, for errors. It is nil if the numbers are the same.
 	Job      []int
 	Exchange backend.Exchange
-	// Timeout is how long a rank may be waited for within a call, 0 for ever.
+	// Timeout limits each wait for another rank in a call. 0 means no limit.
 	Timeout time.Duration
-	// Lost, if set, is told in a goroutine of its own when a rank's process ended.
+	// Lost, if set, is called in its own goroutine after a rank's process ends.
 	Lost func(rank int)
-	// FirstCall is the sequence number before the first call's: tests begin near its wrap.
+	// FirstCall is the sequence number that the group starts from. Tests set it close to the overflow.
 	FirstCall uint64
 
-	// Note is told to all ranks when they meet: see [Backend.Notes].
+	// Note is sent to all ranks in Join: see [Backend.Notes].
 	Note string
 
-	// Key is what ranks of different hosts prove to each other that they have, of at least KeySize bytes; nil where all
-	// are on one host.
+	// Key authenticates ranks on different hosts to each other. It has at least KeySize bytes. It can be nil if all
+	// ranks are on one host.
 	Key []byte
-	// Near is an address that all hosts reach, "host:port": where the ranks met. Interfaces that lead there are preferred.
+	// Near is an address that all hosts can reach, "host:port": the store's. Connections prefer the network interfaces
+	// that lead to it.
 	Near string
-	// Host makes ranks with different names count as such on different hosts, connected by the loopback device. It is
-	// for tests.
+	// Host is for tests. Ranks with different names count as ranks on different hosts, which the loopback device
+	// connects.
 	Host string
 }

@@ -1,11 +1,10 @@
 //go:build cgo
 
-// Package cpu runs collectives on CPUs, in C: through memory that the ranks of a host share, and over TCP between
-// hosts.
+// Package cpu runs collectives on CPUs, in C: through shared memory within a host, and over TCP between hosts.
 //
-// The ranks meet by an exchange that the caller provides; the lowest of each host makes the memory, a file without a
-// name (memfd) that nobody can leave behind, and hands it to the others through a socket of the same host and user. The
-// sockets stay: their end tells who died.
+// The ranks meet through an exchange that the caller provides. The lowest rank of each host creates the memory, an
+// unnamed file (memfd) that cannot outlive the ranks. It passes the file to the other ranks through a Unix socket to
+// the same user. The socket connections stay open: if one closes, its rank has died.
 package cpu
 
 // #cgo CFLAGS: -O3 -std=gnu11 -Wall -Wextra
@@ -35,29 +34,29 @@ import (
 // Backend is one rank of a group. It implements [backend.Backend].
 type Backend struct {
 	config Config
-	locals []int    // the ranks of this host, ascending
-	me     int      // our index there
-	notes  []string // by rank: what it said of itself
-	places []int    // by rank: the how-manieth of its host
+	locals []int    // this host's ranks, ascending
+	me     int      // this rank's index in locals
+	notes  []string // each rank's Config.Note
+	places []int    // each rank's local rank
 	links  *links
 	memory []byte
-	far    *far // nil where all ranks are on this host
+	far    *far // nil if all ranks are on this host
 
 	turns   turns             // of calls
-	buffers [2]unsafe.Pointer // of the present call
-	digest  hash.Hash         // of what the ranks said while they met
+	buffers [2]unsafe.Pointer // of the current call; see Run
+	digest  hash.Hash         // of the blobs that the ranks exchange in Join
 
-	mu     sync.Mutex // engine is in use or going away
+	mu     sync.Mutex // guards engine against Close
 	engine *C.struct_engine
 	closed bool
-	later  *time.Timer // registers the process with the kernel
+	later  *time.Timer // registers the process for membarrier
 	shared []*Region
 }
 
 var _ backend.Backend = (*Backend)(nil)
 
-// Join makes this rank a member of the group; all ranks call it at the same time. Errors: of the exchange, of ranks
-// that do not answer before ctx ends, of a host without memory.
+// Join makes this rank a member of the group. All ranks must call it. It fails if the exchange fails, if ranks do not
+// answer before ctx ends, or if the host has no memory.
 func Join(ctx context.Context, c Config) (*Backend, error) {
 	b := &Backend{config: c, digest: sha256.New()}
 	if c.Key != nil && len(c.Key) < KeySize {
@@ -78,7 +77,7 @@ func Join(ctx context.Context, c Config) (*Backend, error) {
 	return b, nil
 }
 
-// giveUp frees what a join made that failed.
+// giveUp frees the resources of a failed Join.
 func (b *Backend) giveUp() {
 	if b.engine != nil {
 		b.Close()
@@ -118,7 +117,7 @@ func (b *Backend) introduce(ctx context.Context) ([]card, error) {
 	return cards, nil
 }
 
-// share gets the memory and the engine on it.
+// share maps the host's memory and creates the engine on it.
 func (b *Backend) share(ctx context.Context, cards []card) error {
 	local := make([]card, len(b.locals))
 	expedited := true
@@ -154,11 +153,11 @@ func (b *Backend) share(ctx context.Context, cards []card) error {
 	return nil
 }
 
-// settled is when a group is old enough to be worth what registered costs.
+// settled is the age of a group at which the cost of registered pays off.
 const settled = 100 * time.Millisecond
 
-// registered is whether this process is one that membarrier reaches. The kernel takes some 10 ms for that in a process
-// with threads, for which neither joining nor the end of a short program should wait.
+// registered registers the process for membarrier. The kernel takes about 10 ms for this in a process with threads.
+// Neither Join nor the end of a short program should wait for it.
 var registered = sync.OnceValue(func() bool { return C.gorun_engine_register() == 0 })
 
 func (b *Backend) expedite() {
@@ -167,7 +166,7 @@ func (b *Backend) expedite() {
 	}
 }
 
-// missed adds to an error of sharing which ranks of the host did not come; the lowest knows.
+// missed adds the ranks of the host that did not connect to an error. Only the lowest rank knows them.
 func (b *Backend) missed(err error) error {
 	var missing []int
 	for i, rank := range b.locals {
@@ -188,14 +187,13 @@ func flag(on bool) C.int {
 	return 0
 }
 
-// Name is "cpu".
 func (b *Backend) Name() string { return "cpu" }
 
-// Run runs the call; see [backend.Backend].
+// Run implements [backend.Backend].
 func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	var err error
-	// That they are stored here puts them on the heap: C gets their addresses as numbers, which a stack that grows
-	// before the call would not correct.
+	// Storing the pointers here moves the buffers to the heap. C gets their addresses as numbers, which Go would not
+	// update if the stack grew before the call.
 	b.buffers = [2]unsafe.Pointer{call.Send, call.Recv}
 	if ctx.Done() == nil {
 		err = b.verdict(b.do(call), call, nil)
@@ -211,7 +209,7 @@ func (b *Backend) cancel(on bool) {
 	b.locked(func() { C.gorun_engine_cancel(b.engine, flag(on)) })
 }
 
-// MonitoredBarrier is a barrier with a time limit of its own.
+// MonitoredBarrier implements [backend.Backend].
 func (b *Backend) MonitoredBarrier(ctx context.Context, limit time.Duration) error {
 	call := backend.Call{Kind: backend.Barrier}
 	return b.cancellable(ctx, &call, func() C.int {
@@ -219,16 +217,16 @@ func (b *Backend) MonitoredBarrier(ctx context.Context, limit time.Duration) err
 	})
 }
 
-// Notes are, by rank, what the ranks' Config.Note said.
+// Notes returns the Config.Note of each rank.
 func (b *Backend) Notes() []string { return b.notes }
 
-// Local is the rank's number among those of its host.
+// Local returns the local rank of a rank.
 func (b *Backend) Local(rank int) int { return b.places[rank] }
 
-// Agree returns when all ranks are about to make this call in another back end. Its errors name who is late, lost, or
-// about to make another one.
+// Agree blocks until all ranks are about to make this call in another back end. Its errors name ranks that are late,
+// lost, or about to make a different call.
 func (b *Backend) Agree(ctx context.Context, c *backend.Call) error {
-	if b.far != nil { // hosts compare the calls that they run themselves; here it is enough that all come
+	if b.far != nil { // hosts compare only calls that they run themselves; a barrier is enough here
 		return b.Run(ctx, &backend.Call{Kind: backend.Barrier})
 	}
 	return b.cancellable(ctx, c, func() C.int {
@@ -237,7 +235,8 @@ func (b *Backend) Agree(ctx context.Context, c *backend.Call) error {
 	})
 }
 
-// cancellable has the call end when ctx does. One that ended before leaves no trace: the next call has another context.
+// cancellable runs act and cancels it when ctx ends. It clears the cancellation afterwards, since the next call has
+// another context.
 func (b *Backend) cancellable(ctx context.Context, call *backend.Call, act func() C.int) error {
 	if ctx.Err() != nil {
 		return b.verdict(C.RUN_CANCELLED, call, ctx)
@@ -255,7 +254,7 @@ func (b *Backend) cancellable(ctx context.Context, call *backend.Call, act func(
 	return b.verdict(status, call, ctx)
 }
 
-// do makes the call in C. The slices lie on the heap, since Run stores them there, and stay until it returns.
+// do runs the call in C. Run keeps the buffers on the heap until do returns.
 func (b *Backend) do(c *backend.Call) C.int {
 	what := C.uint32_t(c.Kind) | C.uint32_t(c.DType)<<8 | C.uint32_t(c.Op)<<16
 	engine := C.uintptr_t(uintptr(unsafe.Pointer(b.engine)))
@@ -277,7 +276,7 @@ func first(counts []int) *C.int64_t {
 	return (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(counts)))
 }
 
-// verdict turns a status into an error.
+// verdict converts a status to an error.
 func (b *Backend) verdict(status C.int, call *backend.Call, ctx context.Context) error {
 	switch status {
 	case C.RUN_OK:
@@ -292,7 +291,7 @@ func (b *Backend) verdict(status C.int, call *backend.Call, ctx context.Context)
 	return b.failure(call.Kind)
 }
 
-// failure is what the group's record says to a rank that was in a call of that kind.
+// failure returns the recorded failure of the group, for a rank in a call of kind during.
 func (b *Backend) failure(during backend.Kind) error {
 	f := C.gorun_engine_failure(b.engine)
 	if f == nil {
@@ -302,7 +301,7 @@ func (b *Backend) failure(during backend.Kind) error {
 	return b.explain(f, during)
 }
 
-// Abort fails the group for everybody.
+// Abort implements [backend.Backend].
 func (b *Backend) Abort(reason error) {
 	text := C.CString(reason.Error())
 	defer C.free(unsafe.Pointer(text))
@@ -314,7 +313,7 @@ func (b *Backend) Abort(reason error) {
 	})
 }
 
-// gone tells the engine, and by it all ranks of the host, that a rank ended (how = 1) or closed the group (2).
+// gone records in the engine, and so for all ranks of the host, that a rank ended (how = 1) or closed the group (2).
 func (b *Backend) gone(local, how int) {
 	if how == goneDead && b.config.Lost != nil {
 		go b.config.Lost(b.locals[local])
@@ -322,7 +321,7 @@ func (b *Backend) gone(local, how int) {
 	b.locked(func() { C.gorun_engine_gone(b.engine, C.int(local), C.int(how)) })
 }
 
-// locked does something to the engine while it is there.
+// locked runs act unless the engine is missing or closed.
 func (b *Backend) locked(act func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -331,7 +330,7 @@ func (b *Backend) locked(act func()) {
 	}
 }
 
-// Close leaves the group: what others wait for from this rank fails.
+// Close leaves the group. Calls of other ranks that wait for this rank fail.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	if b.closed {

@@ -34,7 +34,7 @@ func (e *table) exchange(rank int) backend.Exchange {
 	}
 }
 
-// each runs act on every rank of a group that begins behind call first.
+// each runs act on every rank of a group whose calls continue after number first.
 func each(t *testing.T, n int, first uint64, act func(ctx context.Context, b *Backend, rank int) error) {
 	t.Helper()
 	e := &table{blobs: make([][]byte, n)}
@@ -57,7 +57,7 @@ func each(t *testing.T, n int, first uint64, act func(ctx context.Context, b *Ba
 	require.NoError(t, errors.Join(failed...))
 }
 
-// The numbers of calls and messages wrap in the lines after 2^32; nothing may happen then.
+// The numbers of calls and messages in the cache lines overflow at 2^32, which must have no effect.
 func TestCallsWrap(t *testing.T) {
 	for _, n := range []int{2, 3} {
 		each(t, n, 1<<32-100, func(ctx context.Context, b *Backend, rank int) error {
@@ -79,7 +79,7 @@ func TestCallsWrap(t *testing.T) {
 	}
 }
 
-// one makes a call and returns the last element of what came, and whose number it should have.
+// one makes a call. It returns the last element of the result and the rank that it must come from.
 func (b *Backend) one(ctx context.Context, kind backend.Kind, data []int64, rank, n int) (got, from int64, err error) {
 	call := backend.Call{
 		Kind: kind, DType: backend.Int64, Count: len(data), Send: unsafe.Pointer(&data[0]),
@@ -96,7 +96,7 @@ func (b *Backend) one(ctx context.Context, kind backend.Kind, data []int64, rank
 	return data[len(data)-1], 0, err
 }
 
-// A region that ranks want in different sizes is a mismatch on all of them.
+// If ranks allocate a region with different sizes, all of them get a mismatch error.
 func TestAllocateMismatch(t *testing.T) {
 	each(t, 3, 0, func(ctx context.Context, b *Backend, rank int) error {
 		_, err := b.Allocate(ctx, "Allocate", 100+rank/2)
@@ -109,7 +109,7 @@ func TestAllocateMismatch(t *testing.T) {
 	})
 }
 
-// A rank that dies after it told the others about itself is named by the one that hands out the memory.
+// If a rank dies after the exchange, the rank that distributes the memory names it.
 func TestDeathBeforeSharing(t *testing.T) {
 	e := &table{blobs: make([][]byte, 3)}
 	e.full.Add(3)
@@ -128,7 +128,7 @@ func TestDeathBeforeSharing(t *testing.T) {
 				}
 				return blobs, err
 			}})
-			if err == nil { // rank 2 has its memory at once; its first call would tell
+			if err == nil { // rank 2 has its memory already; only its first call would fail
 				err = b.Close()
 			}
 			failed[rank] = err
@@ -140,7 +140,7 @@ func TestDeathBeforeSharing(t *testing.T) {
 	require.ErrorIs(t, failed[1], died)
 }
 
-// Regions come and go; there is a limit, which says what to do.
+// Regions can be freed and allocated again. The error at the limit says what to do.
 func TestRegions(t *testing.T) {
 	each(t, 2, 0, func(ctx context.Context, b *Backend, rank int) error {
 		for range 300 {

@@ -13,8 +13,8 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// explain turns the group's record of a failure into an error for a rank that was in a call of that kind. It names
-// ranks as the group counts them, and calls as their user does.
+// explain converts the group's failure record to an error for a rank in a call of kind during. It uses the group's rank
+// numbers and the names of comm's functions.
 func (b *Backend) explain(f *C.struct_failure, during backend.Kind) error {
 	by, kind := int(f.rank), backend.Kind(f.call.kind)
 	if f.kind == C.FAIL_LOST || f.kind == C.FAIL_LEFT {
@@ -37,19 +37,19 @@ func (b *Backend) explain(f *C.struct_failure, during backend.Kind) error {
 			CallB: describe(&f.other_call),
 		}
 		if message(kind) || message(backend.Kind(f.other_call.kind)) {
-			e.Sequence = 0 // messages are not numbered
+			e.Sequence = 0 // messages have no numbers
 		}
 		return r.For(e)
 	}
 	return fmt.Errorf("%s ended the group: %s", r.Rank(by), C.GoString(&f.text[0]))
 }
 
-// reader is this rank as the one that reads errors.
+// reader returns this rank as the reader of errors.
 func (b *Backend) reader() backend.Reader {
 	return backend.Reader{Me: b.config.Rank, Job: b.config.Job}
 }
 
-// message says whether a call is from one rank to one other.
+// message reports whether a call is point-to-point.
 func message(kind backend.Kind) bool {
 	return kind == backend.Send || kind == backend.Recv || kind == backend.SendRecv
 }
@@ -63,7 +63,7 @@ func late(f *C.struct_failure) (ranks []int) {
 	return ranks
 }
 
-// describe writes a call as its caller knows it: "AllReduce of 1000 float32 (sum)".
+// describe formats a call: "AllReduce of 1000 float32 (sum)".
 func describe(a *C.struct_announcement) string {
 	kind := backend.Kind(a.kind)
 	text := kind.String()

@@ -22,13 +22,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// far is what connects this rank with those of other hosts beside the data, which C sends itself: a control connection
-// to each. Over it goes what must be known outside of calls: that a rank leaves, that the group failed and why, where a
-// rank is that is late. Its end says that a rank died.
+// far contains a control connection to each rank on another host. The data connections belong to the C engine. A
+// control connection carries information between calls: that a rank leaves, why the group failed, and where a late rank
+// is. If it closes, its rank has died.
 type far struct {
 	owner    *Backend
 	conns    map[int]*control // by rank
-	mates    [][]int          // by rank: who is on its host, ascending
+	mates    [][]int          // for each rank, the ranks on its host, ascending
 	watchers sync.WaitGroup
 	told     sync.Once
 
@@ -43,21 +43,21 @@ type control struct {
 	conn net.Conn
 }
 
-// answer is where a rank says that it and the others of its host are.
+// answer contains the whereabouts of a rank and of the others on its host.
 type answer struct {
 	rank  int
 	where []C.struct_whereabouts
 }
 
-// The messages: a letter, and after some of them a number of bytes that both know.
+// The messages: a letter, for some followed by a fixed number of bytes.
 const (
 	sayLeave  = 'B'
 	sayFailed = 'F' // struct failure
-	sayWhere  = 'Q' // number of the question
-	sayHere   = 'R' // number of the question, struct whereabouts of each rank of the host
+	sayWhere  = 'Q' // query number
+	sayHere   = 'R' // query number, struct whereabouts for each rank of the host
 )
 
-// spread connects this rank with those of other hosts.
+// spread connects this rank to the ranks on other hosts.
 func (b *Backend) spread(ctx context.Context, cards []card) error {
 	numbers, _ := hostNumbers(cards)
 	w := newWire(b.config.Rank, b.config.Key)
@@ -83,7 +83,7 @@ func (b *Backend) spread(ctx context.Context, cards []card) error {
 	return nil
 }
 
-// matesOf lists for each rank who is on its host.
+// matesOf returns, for each rank, the ranks on its host.
 func matesOf(numbers []int) [][]int {
 	mates := make([][]int, len(numbers))
 	for rank, host := range numbers {
@@ -124,7 +124,7 @@ func (b *Backend) meetFar(ctx context.Context, w *wire, numbers []int) error {
 	return w.connect(ctx, others, all)
 }
 
-// attach gives the engine the connections for data.
+// attach passes the data connections to the engine.
 func (b *Backend) attach(w *wire, numbers []int) error {
 	n := len(numbers)
 	room := C.malloc(C.size_t(2 * n * C.sizeof_int))
@@ -156,7 +156,7 @@ func (b *Backend) attach(w *wire, numbers []int) error {
 	return err
 }
 
-// descriptor is another descriptor of the connection, which the Go runtime doesn't know.
+// descriptor duplicates the connection's file descriptor, outside the control of the Go runtime.
 func descriptor(conn net.Conn) (fd int, err error) {
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	if err != nil {
@@ -170,7 +170,7 @@ func descriptor(conn net.Conn) (fd int, err error) {
 	return fd, nil
 }
 
-// send writes one message. A rank that reads nothing for a second is not waited for.
+// send writes one message. It gives up after a second if the peer does not read.
 func (c *control) send(say byte, parts ...[]byte) {
 	message := []byte{say}
 	for _, part := range parts {
@@ -182,7 +182,7 @@ func (c *control) send(say byte, parts ...[]byte) {
 	c.conn.Write(message)
 }
 
-// tell passes a failure on that this host noticed.
+// tell sends a failure that this host detected to the other hosts, once.
 func (f *far) tell(failure *C.struct_failure) {
 	if f == nil || failure.imported != 0 {
 		return
@@ -195,7 +195,7 @@ func (f *far) tell(failure *C.struct_failure) {
 	})
 }
 
-// watch reads what a rank of another host says until it leaves or its connection ends.
+// watch reads messages from a rank on another host until it leaves or its connection ends.
 func (f *far) watch(rank int, c *control) {
 	for {
 		err := f.hear(rank, c)
@@ -253,7 +253,8 @@ func (f *far) hear(rank int, c *control) error {
 	return nil
 }
 
-// failureIn reads a struct failure that a rank of another host sent. The numbers of ranks in it are indices here.
+// failureIn decodes a struct failure from a rank on another host. It validates the rank numbers, which are used as
+// indices.
 func failureIn(body []byte, ranks int) (*C.struct_failure, error) {
 	f := new(C.struct_failure)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(f)), C.sizeof_struct_failure), body)
@@ -279,13 +280,13 @@ func (f *far) close() {
 	f.watchers.Wait()
 }
 
-// --- who is late ---
+// --- late ranks ---
 
-// patience is how long ranks of other hosts may take to say where they are. A process that is stopped says nothing;
-// others of its host say it.
+// patience limits the wait for the whereabouts of other hosts. A stopped process does not answer; another rank of its
+// host answers for it.
 const patience = time.Second
 
-// whereabouts is what the host's memory says about its ranks.
+// whereabouts reads the state of the host's ranks from its memory.
 func (b *Backend) whereabouts() []C.struct_whereabouts {
 	all := make([]C.struct_whereabouts, len(b.locals))
 	b.locked(func() {
@@ -296,7 +297,6 @@ func (b *Backend) whereabouts() []C.struct_whereabouts {
 	return all
 }
 
-// bytesOf is the memory in which they lie.
 func bytesOf(all []C.struct_whereabouts) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(all))), len(all)*C.sizeof_struct_whereabouts)
 }
@@ -318,21 +318,21 @@ func (f *far) answered(rank int, body []byte) error {
 	if answers := f.answers[binary.LittleEndian.Uint64(body)]; answers != nil {
 		select {
 		case answers <- a:
-		default: // it said so before
+		default: // a duplicate answer
 		}
 	}
 	return nil
 }
 
-// A survey is what a rank knows that asked where all ranks are.
+// A survey contains the answers to a query for the whereabouts of all ranks.
 type survey struct {
 	me     int
-	all    map[int]C.struct_whereabouts // without ranks of hosts from which nobody answered
-	silent map[int]bool                 // who of other hosts did not answer itself
-	heard  map[int]bool                 // who did
+	all    map[int]C.struct_whereabouts // lacks the ranks of hosts without an answer
+	silent map[int]bool                 // remote ranks that did not answer themselves
+	heard  map[int]bool                 // remote ranks that did
 }
 
-// late lists who has not come to the call that this rank is in, and waits for nobody.
+// late returns the ranks that have not reached this rank's call and wait for no rank.
 func (s *survey) late(ranks int) (late []int) {
 	own := s.all[s.me]
 	for rank := range ranks {
@@ -344,7 +344,7 @@ func (s *survey) late(ranks int) (late []int) {
 	return late
 }
 
-// awaits is the rank that a rank waits for, or is about to: the other one of its Send or Recv; -1 for none.
+// awaits returns the rank that a rank waits for, or the peer of its Send or Recv. It returns -1 for none.
 func awaits(w C.struct_whereabouts) int {
 	switch {
 	case w.waits_for >= 0:
@@ -355,10 +355,10 @@ func awaits(w C.struct_whereabouts) int {
 	return -1
 }
 
-// opposite finds, where the ranks that are waited for wait for each other in a circle, the nearest whose call never
-// meets ours: one of the two is in a Send or Recv that the other knows nothing of. Ranks on one host know it without
-// waiting so long: see deadlock.h. A rank in a Send or Recv must have answered itself: what it waits for may have come
-// long ago to one that is stopped.
+// opposite handles a cycle of ranks that wait for each other. It returns the nearest rank in the cycle whose call
+// cannot match this rank's call: one of the two calls is a Send or Recv that the other rank does not expect. Ranks on
+// one host detect this earlier: see deadlock.h. A rank in a Send or Recv must have answered itself. If it is stopped,
+// the message may have arrived long ago.
 func (s *survey) opposite(rank int) (odd int, found bool) {
 	own := s.all[s.me]
 	seen := map[int]bool{s.me: true}
@@ -376,7 +376,7 @@ func (s *survey) opposite(rank int) (odd int, found bool) {
 	return odd, found
 }
 
-// ask asks every rank of other hosts. It waits for all answers only as long as those that came don't say who is late.
+// ask queries every rank on other hosts. It stops waiting when the answers identify a late rank.
 func (f *far) ask() *survey {
 	s := &survey{f.owner.config.Rank, map[int]C.struct_whereabouts{}, map[int]bool{}, map[int]bool{}}
 	answers := make(chan answer, len(f.conns))
@@ -412,7 +412,7 @@ func (f *far) ask() *survey {
 	return s
 }
 
-// inquire finds out who is to blame that this rank waited too long, and writes it down for all.
+// inquire finds the ranks that caused a timeout of this rank and records them in the engine.
 func (b *Backend) inquire() {
 	s := b.far.ask()
 	for rank, w := range s.all {
@@ -440,7 +440,7 @@ func (b *Backend) inquire() {
 	b.locked(func() { C.gorun_engine_late(b.engine, &late[0]) })
 }
 
-// collective says whether a call is one that all ranks make.
+// collective reports whether all ranks make the call.
 func collective(what C.uint64_t) bool {
 	switch what & 255 {
 	case 0, C.K_SEND, C.K_RECV, C.K_SENDRECV:
@@ -449,12 +449,12 @@ func collective(what C.uint64_t) bool {
 	return true
 }
 
-// disagrees says whether two ranks are in the same call of the group and call it differently.
+// disagrees reports whether two ranks are in a collective with the same sequence number but different arguments.
 func disagrees(a, b C.struct_whereabouts) bool {
 	return a.sequence == b.sequence && collective(a.what) && collective(b.what) && (a.what != b.what || a.count != b.count)
 }
 
-// culprit follows who waits for whom: a rank that itself waits for another one is not to blame.
+// culprit follows the chain of waiting ranks to its end. A rank that waits for another rank is not the cause.
 func culprit(all map[int]C.struct_whereabouts, rank, me int) int {
 	for range all {
 		w, answered := all[rank]

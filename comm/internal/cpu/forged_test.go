@@ -24,8 +24,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// forged has somebody who can write to the store change what every rank reads there, in one of the exchanges, counted
-// from 1.
+// forged changes the data that every rank reads from the store, in exchange number, counted from 1. It simulates an
+// attacker with access to the store.
 func forged(c *cpu.Config, number int, change func(blobs [][]byte)) {
 	exchange, round := c.Exchange, 0
 	c.Exchange = func(ctx context.Context, blob []byte) ([][]byte, error) {
@@ -38,7 +38,7 @@ func forged(c *cpu.Config, number int, change func(blobs [][]byte)) {
 	}
 }
 
-// withField is a card of which a field is another one.
+// withField returns the card with one field replaced.
 func withField(blob []byte, name string, value any) []byte {
 	var card map[string]any
 	if err := json.Unmarshal(blob, &card); err != nil {
@@ -52,7 +52,7 @@ func withField(blob []byte, name string, value any) []byte {
 	return blob
 }
 
-// Cards that say that ranks have a key do not replace one.
+// Forged cards that claim a key do not replace a key.
 func TestForgedCardsAreNoKey(t *testing.T) {
 	t.Parallel()
 	_, errs := group(t, "ab", func(c *cpu.Config) {
@@ -78,7 +78,7 @@ func TestForgedCardsAreNoKey(t *testing.T) {
 	}
 }
 
-// What a card says is looked at before anything is done with it.
+// Cards are validated before use.
 func TestForgedCards(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(blob []byte) []byte{
@@ -104,7 +104,7 @@ func TestForgedCards(t *testing.T) {
 	}
 }
 
-// Addresses of another rank are dialled only where a host can have them.
+// Ranks dial only addresses that a host can have.
 func TestForgedAddresses(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
@@ -123,10 +123,10 @@ func TestForgedAddresses(t *testing.T) {
 	}
 }
 
-// socketVariable turns this test binary into another user's process at a socket of the ranks.
+// socketVariable turns this test binary into another user's process, which connects to a socket of the ranks.
 const socketVariable = "CPU_TEST_SOCKET"
 
-// TestOtherUser is no test but what another user's process does: it asks for the ranks' memory.
+// TestOtherUser is the entry point of another user's process, which requests the ranks' memory.
 func TestOtherUser(*testing.T) {
 	socket := os.Getenv(socketVariable)
 	if socket == "" {
@@ -144,14 +144,14 @@ func TestOtherUser(*testing.T) {
 	os.Exit(0)
 }
 
-// Another user who knows the socket of the lowest rank, and comes first, gets no memory and takes nobody's place.
+// Another user that knows the socket of the lowest rank and connects first gets no memory and takes no rank's slot.
 func TestAnotherUserGetsNoMemory(t *testing.T) {
 	testneeds.Root(t)
 	_, errs := group(t, "aa", func(c *cpu.Config) {
 		if c.Rank != 1 {
 			return
 		}
-		forged(c, 1, func(blobs [][]byte) { // before rank 1 goes on
+		forged(c, 1, func(blobs [][]byte) { // before rank 1 continues
 			var card struct{ Socket string }
 			assert.NoError(t, json.Unmarshal(blobs[0], &card))
 			other := exec.Command("/proc/self/exe", "-test.run=^TestOtherUser$")

@@ -20,7 +20,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// board is where ranks that are goroutines exchange what they say.
+// board is an exchange for ranks in goroutines.
 type board struct {
 	mu     sync.Mutex
 	n      int
@@ -64,7 +64,7 @@ func (b *board) exchange(rank int) backend.Exchange {
 
 var key = bytes.Repeat([]byte("k"), cpu.KeySize)
 
-// group joins a rank for each letter of layout, whose letter is its host, and returns them with their errors.
+// group joins one rank for each letter of layout, which names its host. It returns the ranks and their errors.
 func group(t *testing.T, layout string, change func(*cpu.Config)) ([]*cpu.Backend, []error) {
 	t.Helper()
 	b := &board{n: len(layout)}
@@ -102,7 +102,7 @@ func joined(t *testing.T, layout string, change func(*cpu.Config)) []*cpu.Backen
 	return backs
 }
 
-// each does something on every rank at once and returns its errors.
+// each runs do on every rank at the same time and returns the errors.
 func each(backs []*cpu.Backend, do func(rank int, b *cpu.Backend) error) []error {
 	errs := make([]error, len(backs))
 	var all sync.WaitGroup
@@ -275,8 +275,7 @@ func TestCancelReachesOtherHosts(t *testing.T) {
 	assert.ErrorContains(t, errs[2], "rank 0 ended the group: Barrier was given up: enough")
 }
 
-// inOrder adds as doc.go promises: the ranks of each host in their order, then the hosts in the order of their lowest
-// ranks.
+// inOrder adds in the order that doc.go documents: the ranks of each host, then the hosts by their lowest ranks.
 func inOrder(layout string, values [][]float32, i int) (sum float32) {
 	hosts, seen := []float32{}, map[byte]int{}
 	for rank := range layout {
@@ -324,8 +323,7 @@ func TestSumsOverHostsHaveAnOrder(t *testing.T) {
 	}
 }
 
-// TestCallsThatNeverMeet: the one waits for the other's block, the other for one of its own, so that no message tells
-// them apart.
+// Each rank waits for a block from the other. No message reveals that their calls differ.
 func TestCallsThatNeverMeet(t *testing.T) {
 	t.Parallel()
 	backs := joined(t, "ab", func(c *cpu.Config) { c.Timeout = 200 * time.Millisecond })
@@ -347,7 +345,7 @@ func TestCallsThatNeverMeet(t *testing.T) {
 	}
 }
 
-// A message against a collective: within a host that is told at once, between hosts when the time is over.
+// A message meets a collective. Within a host this fails at once, between hosts after the timeout.
 func TestMessageAgainstCollective(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -16,31 +16,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// links are the sockets between the lowest rank of a host and its neighbours. The memory goes over them, and later what
-// a rank must tell the others outside of calls: that it leaves. A socket that ends without that says that its process
-// did.
+// links contains the sockets between the lowest rank of a host and the host's other ranks, its neighbours. They pass
+// the memory and later the message that a rank leaves. If a socket ends without this message, its process has died.
 //
-// Names are abstract and random: they leave no file, and who doesn't know one can't come. Both sides also check that
-// the other is the same user.
+// Names are abstract and random: they leave no file, and a process that does not know a name cannot connect. Both sides
+// also check that the peer has the same user.
 type links struct {
-	report func(local, how int) // who is gone
+	report func(local, how int) // reports a lost rank
 
 	listener *net.UnixListener
-	peers    []*net.UnixConn // by local rank; a neighbour has only the lowest rank's
-	regions  chan *os.File   // memory that the lowest rank handed out later; closed when nothing more can come from it
+	peers    []*net.UnixConn // by local rank; a neighbour has only that of the lowest rank
+	regions  chan *os.File   // memory that arrives after Join; closed when no more can arrive
 	watchers sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
 }
 
-// The messages after a neighbour's first one, which is its local rank in four bytes.
+// The messages after a neighbour's first one, which contains its local rank in four bytes.
 const (
-	sayMemory = 'M' // here is the memory: with a descriptor
-	sayBye    = 'B' // I close the group
+	sayMemory = 'M' // passes the memory's descriptor
+	sayBye    = 'B' // the sender closes the group
 )
 
-// How a rank can be gone.
+// The reasons why a rank is lost.
 const (
 	goneDead = 1
 	goneLeft = 2
@@ -50,19 +49,19 @@ func newLinks(report func(local, how int)) *links {
 	return &links{report: report, regions: make(chan *os.File, 16)}
 }
 
-// socketPrefix is what the sockets' names begin with; random bytes in hexadecimal digits follow.
+// socketPrefix is the start of the sockets' names; random hexadecimal digits follow.
 const socketPrefix = "@gorun-comm-"
 
 const socketBytes = 16
 
-// isSocket says whether this is the name of a socket that listen opens, and not of some other program's.
+// isSocket reports whether name has the form that listen creates.
 func isSocket(name string) bool {
 	digits, found := strings.CutPrefix(name, socketPrefix)
 	random, err := hex.DecodeString(digits)
 	return found && err == nil && len(random) == socketBytes
 }
 
-// listen opens the socket at which neighbours find us and returns its name.
+// listen opens the socket for neighbours and returns its name.
 func (l *links) listen() (string, error) {
 	var random [socketBytes]byte
 	rand.Read(random[:])
@@ -75,7 +74,7 @@ func (l *links) listen() (string, error) {
 	return name, nil
 }
 
-// segment makes the memory and gives it to the neighbours, or gets it from the lowest rank.
+// segment creates the memory and sends it to the neighbours, or receives it from the lowest rank.
 func (l *links) segment(ctx context.Context, cards []card, me, size int, prepare func([]byte)) ([]byte, error) {
 	l.peers = make([]*net.UnixConn, len(cards))
 	stop := context.AfterFunc(ctx, func() { l.interrupt() })
@@ -94,7 +93,7 @@ func (l *links) segment(ctx context.Context, cards []card, me, size int, prepare
 	return memory, err
 }
 
-// interrupt makes all waiting end.
+// interrupt ends all waits.
 func (l *links) interrupt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +124,7 @@ func (l *links) lead(size int, prepare func([]byte)) ([]byte, error) {
 	return memory, nil
 }
 
-// admit lets one neighbour in. Strangers are sent away without costing a neighbour its place.
+// admit accepts one neighbour. It rejects other processes, which take up no neighbour's slot.
 func (l *links) admit(file *os.File) error {
 	for {
 		conn, err := l.listener.AcceptUnix()
@@ -147,7 +146,7 @@ func (l *links) admit(file *os.File) error {
 	}
 }
 
-// keep notes a neighbour's connection; false where it has one.
+// keep stores a neighbour's connection. It returns false if there is one already.
 func (l *links) keep(local int, conn *net.UnixConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,8 +157,8 @@ func (l *links) keep(local int, conn *net.UnixConn) bool {
 	return true
 }
 
-// dial connects to the socket, again where too many wait there: other users see the name in /proc/net/unix, and can
-// fill the queue until the lowest rank begins to send them away.
+// dial connects to the socket and retries if its backlog is full. Other users can see the name in /proc/net/unix. They
+// can fill the backlog until the lowest rank starts to reject them.
 func dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	for {
 		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: socket})
@@ -180,7 +179,7 @@ func (l *links) follow(ctx context.Context, socket string, me, size int) ([]byte
 		return nil, fmt.Errorf("the host's lowest rank cannot be reached: %w", err)
 	}
 	l.keep(0, conn)
-	if err := ctx.Err(); err != nil { // interrupt may have come before the connection
+	if err := ctx.Err(); err != nil { // interrupt may run before the connection exists
 		return nil, err
 	}
 	if err := SameUser(conn); err != nil {
@@ -197,7 +196,7 @@ func (l *links) follow(ctx context.Context, socket string, me, size int) ([]byte
 	return mapped(file, size)
 }
 
-// SameUser refuses another user's process at the far end of a socket.
+// SameUser returns an error if the peer process of a socket belongs to another user.
 func SameUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -219,13 +218,13 @@ func SameUser(conn *net.UnixConn) error {
 	return nil
 }
 
-// hand sends the memory's descriptor.
+// hand sends the memory's file descriptor.
 func hand(conn *net.UnixConn, file *os.File) error {
 	_, _, err := conn.WriteMsgUnix([]byte{sayMemory}, unix.UnixRights(int(file.Fd())), nil)
 	return err
 }
 
-// receive reads a message and the descriptor with it, if there is one.
+// receive reads a message and its file descriptor, if any.
 func receive(conn *net.UnixConn) (say byte, file *os.File, err error) {
 	var text [1]byte
 	rights := make([]byte, unix.CmsgSpace(4))
@@ -248,7 +247,7 @@ func receive(conn *net.UnixConn) (say byte, file *os.File, err error) {
 	return text[0], os.NewFile(uintptr(fds[0]), "gorun-comm"), nil
 }
 
-// watch follows every socket until it ends.
+// watch reads every socket until it ends.
 func (l *links) watch() {
 	for local, peer := range l.peers {
 		if peer != nil {
@@ -276,7 +275,7 @@ func (l *links) follows(local int, peer *net.UnixConn) {
 	}
 }
 
-// lost reports a rank, unless it is we who left.
+// lost reports a lost rank unless this rank has left.
 func (l *links) lost(local, how int) {
 	l.mu.Lock()
 	closed := l.closed
@@ -286,7 +285,7 @@ func (l *links) lost(local, how int) {
 	}
 }
 
-// close says good-bye and ends the sockets.
+// close sends sayBye and closes the sockets.
 func (l *links) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// anonymous makes a file without a name, of that many bytes of which none costs memory before it is written.
+// anonymous creates an unnamed, sparse file of size bytes.
 func anonymous(size int) (*os.File, error) {
 	fd, err := unix.MemfdCreate("gorun-comm", unix.MFD_CLOEXEC)
 	if err != nil {

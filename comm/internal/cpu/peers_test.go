@@ -20,13 +20,12 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Somebody fills the queue of the socket at which the lowest rank listens, before that rank begins to send strangers
-// away.
+// Another process fills the backlog of the lowest rank's socket before that rank starts to reject peers.
 func TestFullQueueIsWaitedFor(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{})) // a name that the kernel chooses
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{})) // the kernel chooses the name
 	require.NoError(t, unix.Listen(fd, 0))
 	name, err := unix.Getsockname(fd)
 	require.NoError(t, err)
@@ -57,7 +56,7 @@ func TestFullQueueIsWaitedFor(t *testing.T) {
 	require.NoError(t, <-made)
 }
 
-// A card of another rank may say anything.
+// A card of another rank can contain anything.
 func FuzzCards(f *testing.F) {
 	l := newLinks(nil)
 	own, err := ownCard(l, "", nil, true)
@@ -86,7 +85,7 @@ func FuzzCards(f *testing.F) {
 	})
 }
 
-// Addresses of another rank, as they are exchanged.
+// Addresses of another rank, in the format of the exchange.
 func FuzzAddresses(f *testing.F) {
 	f.Add([]byte(`["192.0.2.1:80","[2001:db8::1]:80"]`), false)
 	f.Add([]byte(`["[::ffff:127.0.0.1]:1","0.0.0.0:1","224.0.0.1:1","[fe80::1%eth0]:1"]`), false)
@@ -104,7 +103,7 @@ func FuzzAddresses(f *testing.F) {
 	})
 }
 
-// Who does not have the key may say anything to the rank that it dials: it is never taken for a rank.
+// A peer without the key can send anything to the rank that it dials. It never authenticates.
 func FuzzHello(f *testing.F) {
 	dialler := newWire(1, nil)
 	hello := dialler.hello(slot{0, forData})
@@ -126,7 +125,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// Who answers at the address of a rank may say anything to who dials.
+// A process at a rank's address can answer anything.
 func FuzzAnswer(f *testing.F) {
 	f.Add(make([]byte, nonceSize+sha256.Size+1))
 	f.Add([]byte("SSH-2.0-x\r\n"))
@@ -144,8 +143,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// A rank of another host that has the key may say anything outside of calls: its numbers are no index out of range
-// here.
+// A rank on another host that has the key can send any control message. Its numbers must not become indices out of
+// range.
 func FuzzControl(f *testing.F) {
 	f.Add([]byte{sayLeave})
 	f.Add(append([]byte{sayFailed}, make([]byte, 2000)...))
@@ -153,7 +152,7 @@ func FuzzControl(f *testing.F) {
 	f.Add(append([]byte{sayHere, 1, 0, 0, 0, 0, 0, 0, 0}, make([]byte, 100)...))
 	f.Add(append([]byte{sayHere, 1, 0, 0, 0, 0, 0, 0, 0}, bytes.Repeat([]byte{0x7f}, 100)...))
 	f.Add(append([]byte{sayWhere}, make([]byte, 8)...))
-	for kind := range byte(7) { // of failures
+	for kind := range byte(7) { // kinds of failures
 		f.Add(append([]byte{sayFailed, kind, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0}, make([]byte, 2000)...))
 		f.Add(append([]byte{sayFailed, kind, 0, 0, 0}, bytes.Repeat([]byte{0xff}, 2000)...))
 	}

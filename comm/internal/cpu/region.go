@@ -16,7 +16,7 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Region is memory that all ranks of the host map: each owns one part, and calls on buffers in it copy nothing in
+// Region is memory that all ranks of the host map. Each rank owns one part. Calls on buffers in regions copy nothing in
 // between.
 type Region struct {
 	own    []byte // this rank's part
@@ -26,14 +26,14 @@ type Region struct {
 
 const page = 4096
 
-// MaxRegions is how many regions a group can have at a time.
+// MaxRegions is the maximum number of regions in a group at a time.
 const MaxRegions = C.MAX_REGIONS
 
-// Regions is how many it has; all ranks have the same, between calls.
+// Regions returns the number of regions. Between calls, it is equal on all ranks.
 func (b *Backend) Regions() int { return len(b.shared) }
 
-// Allocate makes a region with that many bytes for each rank. All ranks call it, with the same size. caller is what the
-// user called, for errors.
+// Allocate creates a region with size bytes for each rank. All ranks must call it with the same size. caller is the
+// function that error messages name.
 func (b *Backend) Allocate(ctx context.Context, caller string, size int) (*Region, error) {
 	if err := b.agree(ctx, caller+" of %d bytes", size); err != nil {
 		return nil, fmt.Errorf("%s: %w", caller, err)
@@ -52,7 +52,7 @@ func (b *Backend) Allocate(ctx context.Context, caller string, size int) (*Regio
 	return r, b.Run(ctx, &backend.Call{Kind: backend.Barrier})
 }
 
-// agree makes sure that all ranks are there and say the same number about what they do.
+// agree waits for all ranks and checks that they pass the same number.
 func (b *Backend) agree(ctx context.Context, what string, number int) error {
 	own, all := []int64{int64(number)}, make([]int64, b.config.Ranks)
 	err := b.Run(ctx, &backend.Call{
@@ -73,7 +73,7 @@ func (b *Backend) agree(ctx context.Context, what string, number int) error {
 	return nil
 }
 
-// regionMemory maps the region's file. Who cannot tells the others, which would wait.
+// regionMemory maps the region's file. It reports a failure to the other ranks, which would wait otherwise.
 func (b *Backend) regionMemory(ctx context.Context, size int) ([]byte, error) {
 	var own *os.File
 	var failed error
@@ -83,7 +83,7 @@ func (b *Backend) regionMemory(ctx context.Context, size int) ([]byte, error) {
 			return nil, failed
 		}
 	}
-	// The file is on its way when rank 0 comes here.
+	// Rank 0 has sent the file when it reaches this barrier.
 	if err := b.Run(ctx, &backend.Call{Kind: backend.Barrier}); err != nil {
 		return nil, errors.Join(err, closed(own))
 	}
@@ -109,7 +109,7 @@ func closed(file *os.File) error {
 	return file.Close()
 }
 
-// handOut makes the file and sends it to the host's other ranks. Who is gone by then is missed by the next call.
+// handOut creates the file and sends it to the host's other ranks. It ignores lost ranks; the next call reports them.
 func (b *Backend) handOut(size int) (*os.File, error) {
 	file, err := anonymous(size)
 	if err != nil {
@@ -123,7 +123,7 @@ func (b *Backend) handOut(size int) (*os.File, error) {
 	return file, nil
 }
 
-// Free gives the region back. All ranks call it.
+// Free releases the region. All ranks must call it.
 func (r *Region) Free(ctx context.Context) error {
 	b := r.owner
 	i := slices.Index(b.shared, r)
@@ -141,5 +141,5 @@ func (r *Region) unmap() {
 	r.own, r.memory = nil, nil
 }
 
-// Bytes is this rank's part.
+// Bytes returns this rank's part.
 func (r *Region) Bytes() []byte { return r.own }

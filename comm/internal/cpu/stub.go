@@ -9,10 +9,10 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Backend cannot be had without cgo.
+// Backend is unavailable without cgo.
 type Backend struct{}
 
-// Run says that it needs cgo.
+// Run returns an error.
 func (*Backend) Run(context.Context, *backend.Call) error {
 	return errors.New("this program was built without cgo")
 }

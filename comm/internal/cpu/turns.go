@@ -9,23 +9,24 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// turns keeps Go's scheduler from taking calls for one goroutine that runs and runs. Where it has seen the same one for
-// 10 ms (retake in Go's proc.go) it takes the right to run Go code away from the C call that it finds, and looks every
-// 20 µs for a while after that. Each look is a thread that wakes up, which costs ranks that share CPUs more than their
-// calls: a barrier of 4 ranks on 2 CPUs took 5.1 µs, and takes 3.2. A goroutine that offers its place more often than
-// that is left alone; nobody wants it, as a rule.
+// turns keeps the Go scheduler from preempting calls. If one goroutine runs for 10 ms (retake in Go's proc.go), the
+// scheduler takes the processor away from its C call. It then polls every 20 µs for a while.
+//
+// Each poll wakes a thread, which costs ranks that share CPUs more than their calls. A barrier of 4 ranks on 2 CPUs
+// took 5.1 µs, and takes 3.2 µs with turns. A goroutine that yields more often than every 10 ms is not preempted.
+// Usually no other goroutine is runnable, so yielding is cheap.
 type turns struct {
-	work  int // calls and kilobytes since the clock was looked at
+	work  int // calls since the last look at the clock, plus one for each perCall bytes
 	began time.Time
 }
 
 const (
 	turn    = 5 * time.Millisecond
 	look    = 64      // calls
-	perCall = 8 << 10 // bytes that count as one
+	perCall = 8 << 10 // bytes that count as one call
 )
 
-// over is called after each call.
+// over runs after each call.
 func (t *turns) over(c *backend.Call) {
 	t.work += 1 + c.Count*c.DType.Size()/perCall
 	if t.work >= look {

@@ -11,7 +11,7 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// The clock is looked at after as many calls as are short, and after each that is long.
+// The clock is read after a number of short calls, and after each long one.
 func TestTurnsLookAtTheClockNowAndThen(t *testing.T) {
 	var small turns
 	for range look - 1 {

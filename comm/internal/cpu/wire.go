@@ -20,32 +20,33 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// KeySize is how many bytes a key must have at least.
+// KeySize is the minimum size of a key in bytes.
 const KeySize = 32
 
-// A wire makes the connections between ranks of different hosts: of each pair the higher rank dials the lower one, once
-// for data and once for control. Before anything else both prove that they have the key (HMAC-SHA256 over both's fresh
-// random numbers), that they are who they say, in the role in which they say it, and that they belong to this group:
-// the session is a digest of what all its ranks said about themselves.
+// A wire connects ranks on different hosts. In each pair the higher rank dials the lower one, once for data and once
+// for control.
 //
-// Only who comes is proven. What goes over a connection later is neither hidden nor signed.
+// In the handshake both sides prove that they have the key, with HMAC-SHA256 over fresh random numbers of both. They
+// also prove their rank, their role and their group: the session is a digest of all ranks' descriptions.
+//
+// The handshake only authenticates the peer. Later data is neither encrypted nor signed.
 type wire struct {
-	reader backend.Reader // for errors
+	reader backend.Reader // identifies the reader of errors
 
 	rank         int
 	key, session []byte
 	listener     net.Listener
-	pending      chan struct{} // a token for each stranger whose proof is waited for
+	pending      chan struct{} // a token for each unauthenticated peer
 
 	mu       sync.Mutex
-	unproven map[net.Conn]bool // they; nil when no more are wanted
+	unproven map[net.Conn]bool // connections in their handshake; nil when wire accepts no more
 	wanted   map[slot]bool
 	made     map[slot]net.Conn
-	refused  map[int]error // by the rank that a stranger said to be
+	refused  map[int]error // by the rank that the peer claimed
 	complete chan struct{}
 }
 
-// A slot is a connection that is to be made.
+// A slot identifies a connection.
 type slot struct {
 	rank    int
 	purpose byte
@@ -58,14 +59,14 @@ const (
 
 const (
 	magic = "gorunC01"
-	// proofTime is how long a handshake may take, dialTime how long one address may take to answer.
+	// proofTime limits a handshake, dialTime the connection to one address.
 	proofTime = 10 * time.Second
 	dialTime  = 5 * time.Second
-	// strangers is how many may be in their handshake at once, the next are sent away; dials is how many connections a
-	// rank makes at once.
+	// strangers is the maximum number of concurrent handshakes; wire rejects further peers. dials is the maximum number
+	// of connections that a rank opens at the same time.
 	strangers = 256
 	dials     = 32
-	attempts  = 16 // to reach a rank whose callers are too many
+	attempts  = 16 // to reach a rank that rejects peers because it has too many
 
 	nonceSize = 32
 	helloSize = len(magic) + 4 + 4 + 1 + nonceSize
@@ -79,8 +80,8 @@ func newWire(rank int, key []byte) *wire {
 	}
 }
 
-// fingerprint tells keys apart without telling them. It lies in the store for all ranks to compare, which is as safe as
-// the key is random.
+// fingerprint identifies a key without revealing it. It is in the store, so that all ranks can compare it. This is safe
+// because the key is random.
 func fingerprint(key []byte) string {
 	if len(key) == 0 {
 		return ""
@@ -90,13 +91,13 @@ func fingerprint(key []byte) string {
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// listen opens the port at which higher ranks dial.
+// listen opens the port for higher ranks.
 func (w *wire) listen() (err error) {
 	w.listener, err = net.Listen("tcp", ":0") // #nosec G102 -- peers prove the job's key
 	return err
 }
 
-// addresses are those at which this host is reached, that by which it reaches near first.
+// addresses returns this host's addresses. The first one is in the network that leads to near.
 func (w *wire) addresses(near string, loopback bool) ([]string, error) {
 	_, port, err := net.SplitHostPort(w.listener.Addr().String())
 	if err != nil {
@@ -127,11 +128,11 @@ func (w *wire) addresses(near string, loopback bool) ([]string, error) {
 	return found, nil
 }
 
-// mostAddresses is at how many addresses a rank says that it can be reached: who dials tries them one after the other.
+// mostAddresses is the maximum number of addresses of a rank. A dialing rank tries them one after the other.
 const mostAddresses = 64
 
-// checkAddresses refuses what no rank says of itself: names, that somebody would have to look up, addresses that every
-// host has, and too many.
+// checkAddresses rejects addresses that no rank publishes: names, which need a lookup, addresses that every host has,
+// and more than mostAddresses.
 func checkAddresses(all []string, loopback bool) error {
 	if len(all) > mostAddresses {
 		return fmt.Errorf("it says that it has %d addresses, more than %d", len(all), mostAddresses)
@@ -149,7 +150,7 @@ func checkAddresses(all []string, loopback bool) error {
 	return nil
 }
 
-// interfaceAddresses are those of all interfaces that are up.
+// interfaceAddresses returns the addresses of all interfaces that are up.
 func interfaceAddresses() (all []net.Addr, err error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -168,7 +169,7 @@ func interfaceAddresses() (all []net.Addr, err error) {
 	return all, nil
 }
 
-// localAddress is the address from which this host would talk to near; no packet is sent to find out.
+// localAddress returns the source address of packets to near. It sends no packet.
 func localAddress(near string) net.IP {
 	if near == "" {
 		return nil
@@ -181,8 +182,8 @@ func localAddress(near string) net.IP {
 	return conn.LocalAddr().(*net.UDPAddr).IP
 }
 
-// connect makes the connections to those ranks, of which some are dialled and the others dial us. addresses are every
-// rank's.
+// connect connects to ranks: it dials the lower ones and accepts the higher ones. addresses contains every rank's
+// addresses.
 func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -204,7 +205,7 @@ func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) e
 	}
 }
 
-// dial reaches the lower ones of those ranks, so many at once.
+// dial connects to the lower ones of ranks, at most dials at the same time.
 func (w *wire) dial(ctx context.Context, cancel context.CancelCauseFunc, working *sync.WaitGroup, ranks []int,
 	addresses [][]string,
 ) {
@@ -225,7 +226,7 @@ func (w *wire) dial(ctx context.Context, cancel context.CancelCauseFunc, working
 	}
 }
 
-// dismiss ends the handshakes that are still going on, and the listening.
+// dismiss ends the remaining handshakes and the listener.
 func (w *wire) dismiss() {
 	w.listener.Close()
 	w.mu.Lock()
@@ -236,7 +237,7 @@ func (w *wire) dismiss() {
 	w.unproven = nil
 }
 
-// meets notes a stranger; false where no more are wanted.
+// meets records an unauthenticated connection. It returns false if wire accepts no more.
 func (w *wire) meets(conn net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -247,7 +248,7 @@ func (w *wire) meets(conn net.Conn) bool {
 	return true
 }
 
-// incomplete says who is missing and whether somebody was refused in their name.
+// incomplete names the missing ranks, and rejected peers that claimed to be one of them.
 func (w *wire) incomplete(cause error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -268,7 +269,7 @@ func (w *wire) incomplete(cause error) error {
 	return err
 }
 
-// close ends all connections.
+// close closes all connections.
 func (w *wire) close() {
 	if w.listener != nil {
 		w.listener.Close()
@@ -280,7 +281,7 @@ func (w *wire) close() {
 	}
 }
 
-// --- the side that is dialled ---
+// --- accepting side ---
 
 func (w *wire) accept(working *sync.WaitGroup) {
 	for {
@@ -290,7 +291,7 @@ func (w *wire) accept(working *sync.WaitGroup) {
 		}
 		select {
 		case w.pending <- struct{}{}:
-		default: // too many at once: a rank dials again
+		default: // too many handshakes: the rank retries
 			conn.Close()
 			continue
 		}
@@ -303,7 +304,7 @@ func (w *wire) accept(working *sync.WaitGroup) {
 	}
 }
 
-// admit lets a stranger prove who it is. Until then it gets no more than two fixed messages and some seconds.
+// admit authenticates a peer. Until then, the peer gets at most two fixed messages and a few seconds.
 func (w *wire) admit(conn net.Conn) error {
 	conn.SetDeadline(time.Now().Add(proofTime))
 	var hello [helloSize]byte
@@ -339,7 +340,8 @@ func (w *wire) refuse(rank int, err error) error {
 	return err
 }
 
-// keep notes a connection that was proven; false where there is one. The listening side says so by one byte.
+// keep stores an authenticated connection. It returns false if there is one already. The accepting side confirms the
+// connection with one byte.
 func (w *wire) keep(s slot, conn net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -360,7 +362,7 @@ func (w *wire) keep(s slot, conn net.Conn) bool {
 	return true
 }
 
-// --- the side that dials ---
+// --- dialing side ---
 
 // reach tries the rank's addresses one after the other.
 func (w *wire) reach(ctx context.Context, s slot, addresses []string) error {
@@ -399,8 +401,8 @@ func (w *wire) tryAll(ctx context.Context, s slot, addresses []string) error {
 	return fmt.Errorf("rank %d cannot be reached: %w", s.rank, errors.Join(failed...))
 }
 
-// breakOff ends a handshake. ctx ends, too, when the last connection was made, of which who dialled may not have heard
-// yet: what is kept stays.
+// breakOff ends a handshake but not a stored connection. ctx also ends when the last connection is complete, possibly
+// before the dialing side has read the confirmation.
 func (w *wire) breakOff(s slot, conn net.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -409,10 +411,10 @@ func (w *wire) breakOff(s slot, conn net.Conn) {
 	}
 }
 
-// brokenOff is the error of a connection that ended before the other side proved anything.
+// brokenOff is the error of a connection that ended before the peer authenticated.
 type brokenOff struct{ error }
 
-// introduce proves to the rank who we are, after it did.
+// introduce authenticates this rank to the peer, after the peer.
 func (w *wire) introduce(conn net.Conn, s slot) error {
 	conn.SetDeadline(time.Now().Add(proofTime))
 	hello := w.hello(s)
@@ -443,7 +445,7 @@ func (w *wire) introduce(conn net.Conn, s slot) error {
 
 // --- messages ---
 
-// hello is: magic, who dials, who is dialled, purpose, random number.
+// hello returns magic, dialing rank, accepting rank, purpose and random number.
 func (w *wire) hello(s slot) []byte {
 	nonce := make([]byte, nonceSize)
 	rand.Read(nonce)
@@ -461,7 +463,8 @@ func parseHello(hello []byte) (from slot, to int, err error) {
 	return from, int(binary.LittleEndian.Uint32(rest[4:])), nil
 }
 
-// proof shows that one has the key. The role is part of it, so that nobody can be made to answer its own question.
+// proof returns the MAC that proves possession of the key. It includes the role, so that a peer cannot reflect a rank's
+// own proof.
 func (w *wire) proof(role string, hello, nonce []byte) []byte {
 	mac := hmac.New(sha256.New, w.key)
 	for _, part := range [][]byte{[]byte("gorun comm: " + role), w.session, hello, nonce} {

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ends is both ends of a wire between ranks 0 and 1, and what connecting them gave.
+// ends contains both ends of a wire between ranks 0 and 1, and the results of connect.
 type ends struct {
 	wires  [2]*wire
 	errors [2]error
 }
 
-// wired connects two ranks; meanwhile may do something to the address of rank 0 before rank 1 does.
+// wired connects two ranks. meanwhile can access the address of rank 0 before rank 1 does.
 func wired(t *testing.T, limit time.Duration, change func(w *wire), meanwhile func(address string)) (e ends) {
 	t.Helper()
 	var addresses [2][]string
@@ -70,7 +70,7 @@ func TestWireNeedsTheKeyOnBothSides(t *testing.T) {
 func TestWireSurvivesStrangers(t *testing.T) {
 	t.Parallel()
 	e := wired(t, time.Minute, func(*wire) {}, func(address string) {
-		for i := range strangers + 20 { // silent ones, more than are listened to, and some that talk
+		for i := range strangers + 20 { // silent peers, more than the limit, and some that send data
 			conn, err := net.Dial("tcp", address)
 			require.NoError(t, err)
 			t.Cleanup(func() { conn.Close() })
@@ -102,7 +102,7 @@ func TestWireRefusesAnEcho(t *testing.T) {
 	require.NoError(t, errors.Join(e.errors[:]...))
 }
 
-// The context of the handshakes ends with the last of them, whoever hears of that first.
+// The context of the handshakes ends with the last one, no matter which rank notices first.
 func TestHandshakesEndWithoutHarm(t *testing.T) {
 	e := wired(t, time.Minute, func(*wire) {}, nil)
 	require.NoError(t, errors.Join(e.errors[:]...))

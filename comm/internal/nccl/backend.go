@@ -19,43 +19,43 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// looks is how often the C side asks for a call's end before Go looks at its context: about 100 µs.
+// looks is the number of polls in C between two checks of the context in Go: about 100 µs.
 const looks = 256
 
-// closingTime is how long Close waits for what NCCL still does in the background before it uses force.
+// closingTime limits the time in which Close waits for NCCL's background work before it aborts it.
 const closingTime = 5 * time.Second
 
 // Backend is one rank of a group.
 //
-// NCCL neither checks that the ranks make the same calls nor tells who is missing: comm does both, and calls Abort when
-// it knows of a loss. Every error ends the group.
+// NCCL neither checks that the ranks make the same calls nor reports missing ranks. comm does both, and calls Abort
+// when a rank is lost. Every error ends the group.
 type Backend struct {
 	library *Library
 	config  Config
 	planner planner
 	patient patience
 	aborted chan struct{}
-	closing time.Duration // closingTime, or a test's
+	closing time.Duration // closingTime; shorter in tests
 
-	running sync.Mutex // held by Run, and by who ends the communicator
+	running sync.Mutex // held by Run, and while the communicator ends
 	rank    *C.struct_gorun_rank
 	steps   []step
-	pinned  runtime.Pinner   // the host's memory of a call
-	stages  [2]*DeviceBuffer // where the host's memory is copied to: what is sent, what is received
-	flag    *DeviceBuffer    // what a barrier adds up
+	pinned  runtime.Pinner   // pins the call's buffers in host memory
+	stages  [2]*DeviceBuffer // device copies of host buffers: send, receive
+	flag    *DeviceBuffer    // the operand of a barrier's all-reduce
 
 	mu     sync.Mutex
-	reason error // of the end; aborted is closed when it is set
+	reason error // why the group ended; aborted is closed when it is set
 }
 
-// joinCall is the name of joining where calls are named.
+// joinCall is the name of Join in errors.
 const joinCall = "Join"
 
-// flagBytes is one int32.
+// flagBytes is the size of one int32.
 const flagBytes = 4
 
-// Join makes this rank a member of the group. All ranks call it at the same time; it blocks until all came, ctx ends or
-// the timeout is over. Errors: of the exchange, and the libraries' words.
+// Join makes this rank a member of the group. All ranks must call it at the same time. It blocks until all have joined,
+// ctx ends or the timeout expires. It returns errors of the exchange and of the libraries.
 func (l *Library) Join(ctx context.Context, c Config) (*Backend, error) {
 	b := &Backend{library: l, config: c, aborted: make(chan struct{}), closing: closingTime}
 	b.planner = planner{member: member{c.Rank, c.Ranks}, nativeAllToAll: l.nccl.table.all_to_all != nil}
@@ -71,8 +71,8 @@ func (l *Library) Join(ctx context.Context, c Config) (*Backend, error) {
 	return b, nil
 }
 
-// meet makes this rank's part of the ids and returns all. A rank that cannot join says so instead, so that the others
-// do not wait for it.
+// meet creates this rank's unique id, if any, and returns the ids of all ranks. A rank that cannot join reports its
+// error instead, so that the other ranks do not wait.
 func (b *Backend) meet(ctx context.Context) ([]byte, error) {
 	l, c := b.library, b.config
 	scalable := l.nccl.table.init_rank_scalable != nil
@@ -91,7 +91,7 @@ func (b *Backend) meet(ctx context.Context) ([]byte, error) {
 	return ids, err
 }
 
-// part takes what this rank needs on its GPU and is what it tells the others.
+// part allocates this rank's GPU resources and returns its contribution to the exchange.
 func (b *Backend) part(scalable bool) (carries byte, payload []byte, err error) {
 	l, c := b.library, b.config
 	devices, err := l.Devices()
@@ -115,7 +115,7 @@ func (b *Backend) part(scalable bool) (carries byte, payload []byte, err error) 
 	return carriesID, id[:], err
 }
 
-// join makes the communicator.
+// join creates the communicator.
 func (b *Backend) join(ctx context.Context, ids []byte) error {
 	b.rank = (*C.struct_gorun_rank)(C.calloc(1, C.sizeof_struct_gorun_rank))
 	b.rank.nccl, b.rank.runtime, b.rank.device = b.library.nccl.table, b.library.gpus.table, C.int(b.config.Device)
@@ -133,8 +133,8 @@ func (b *Backend) joined() (bool, error) {
 	return done, b.library.told(status, b.rank.comm)
 }
 
-// explained says for people why a call ended. Errors that do not name the call themselves get its name; joining names
-// itself.
+// explained converts an error of a call for the user. An abort becomes the group's first error, and a timeout a
+// slowError. Other errors get the call's name, except in Join.
 func (b *Backend) explained(call string, err error) error {
 	switch {
 	case err == nil:
@@ -151,7 +151,7 @@ func (b *Backend) explained(call string, err error) error {
 	return fmt.Errorf("%s: %w", call, err)
 }
 
-// Run does one call. Buffers may be anywhere; those in no DeviceBuffer are copied to the GPU and back.
+// Run runs one call. Buffers outside a DeviceBuffer are copied to the GPU and back.
 func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	b.running.Lock()
 	defer b.release()
@@ -166,13 +166,13 @@ func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	return err
 }
 
-// release ends Run's hold. An Abort that came while it lasted left the communicator to it.
+// release unlocks running. If an Abort arrived in the meantime, release ends the communicator.
 func (b *Backend) release() {
 	b.running.Unlock()
 	b.leaveIfFailed()
 }
 
-// leaveIfFailed ends the communicator of a group that has ended, unless somebody holds it, who will do so then.
+// leaveIfFailed ends the communicator of a failed group. If another goroutine holds running, that one ends it.
 func (b *Backend) leaveIfFailed() {
 	if b.failure() != nil && b.running.TryLock() {
 		defer b.running.Unlock()
@@ -209,7 +209,6 @@ func (b *Backend) run(ctx context.Context, call *backend.Call) error {
 	return nil
 }
 
-// plan fills b.steps.
 func (b *Backend) plan(call *backend.Call, here placed) {
 	if call.Kind == backend.Barrier {
 		call = &backend.Call{Kind: backend.AllReduce, DType: backend.Int32, Op: backend.Max, Count: 1}
@@ -224,14 +223,14 @@ func (b *Backend) done() (bool, error) {
 	return done, b.library.told(status, b.rank.comm)
 }
 
-// failure is why the group ended, nil if it did not.
+// failure returns the reason why the group ended, or nil.
 func (b *Backend) failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.reason
 }
 
-// fail ends the group unless it has ended; it returns the first reason.
+// fail marks the group as ended and returns the first reason.
 func (b *Backend) fail(reason error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,15 +241,15 @@ func (b *Backend) fail(reason error) error {
 	return b.reason
 }
 
-// Abort ends this rank's part of the group; the others' ranks must be told by comm, because NCCL has ranks of one host
-// wait for each other for ever.
+// Abort ends this rank's part of the group. comm must notify the other ranks, because NCCL makes ranks of one host wait
+// for each other forever.
 func (b *Backend) Abort(reason error) {
 	b.fail(reason)
 	b.leaveIfFailed()
 }
 
-// Close ends the communicator, in order if no call failed, and frees what the rank has on the GPU. A call under way
-// fails with ErrClosed.
+// Close ends the communicator and frees the rank's GPU memory. It aborts the communicator if a call failed. A call in
+// progress fails with ErrClosed.
 func (b *Backend) Close() error {
 	healthy := b.failure() == nil
 	if first := b.fail(backend.ErrClosed); !errors.Is(first, backend.ErrClosed) {
@@ -261,7 +260,7 @@ func (b *Backend) Close() error {
 	return b.end(!healthy)
 }
 
-// end leaves and frees everything. Its caller is the only one who uses b.
+// end frees everything. No other goroutine may use b.
 func (b *Backend) end(force bool) error {
 	err := b.leave(force)
 	for _, buffer := range []*DeviceBuffer{b.flag, b.stages[0], b.stages[1]} {
@@ -272,7 +271,7 @@ func (b *Backend) end(force bool) error {
 	return err
 }
 
-// leave ends the communicator, once. Without force NCCL may first finish what it does in the background.
+// leave ends the communicator, once. Without force, NCCL can finish its background work first.
 func (b *Backend) leave(force bool) error {
 	if b.rank == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// DeviceBuffer is memory of one GPU. Its methods wait for their end; only one of them may be under way at a time, and
-// none beside a call that uses the memory.
+// DeviceBuffer is memory on one GPU. Its methods block until they are done. Run only one of them at a time, and none
+// during a call that uses the memory.
 type DeviceBuffer struct {
 	library *Library
 	device  int
@@ -20,7 +20,7 @@ type DeviceBuffer struct {
 	bytes   int
 }
 
-// Alloc takes memory of a GPU, with undefined contents. 0 bytes are allowed and have no address.
+// Alloc allocates memory on a GPU, with undefined contents. An allocation of 0 bytes has no address.
 func (l *Library) Alloc(device, bytes int) (*DeviceBuffer, error) {
 	if bytes < 0 {
 		return nil, fmt.Errorf("allocate %d bytes on GPU %d: the number is negative", bytes, device)
@@ -38,11 +38,11 @@ func (l *Library) Alloc(device, bytes int) (*DeviceBuffer, error) {
 	return b, nil
 }
 
-// Pointer is the memory's address, to be named in a call; nil for 0 bytes and after Free. Go code must not read or
+// Pointer returns the memory's address for use in a call; nil for 0 bytes and after Free. Go code must not read or
 // write there.
 func (b *DeviceBuffer) Pointer() unsafe.Pointer { return b.at }
 
-// Free gives the memory back; a second time does nothing.
+// Free releases the memory. A second call does nothing.
 func (b *DeviceBuffer) Free() error {
 	if b.at == nil {
 		return nil
@@ -58,18 +58,18 @@ func (b *DeviceBuffer) Free() error {
 	return nil
 }
 
-// CopyIn copies bytes of the host, which may lie in a Go slice, to the beginning of the buffer.
+// CopyIn copies bytes from host memory, such as a Go slice, to the start of the buffer.
 func (b *DeviceBuffer) CopyIn(from unsafe.Pointer, bytes int) error {
 	return b.copy("to", from, bytes, C.GORUN_TO_DEVICE)
 }
 
-// CopyOut copies bytes from the beginning of the buffer to the host.
+// CopyOut copies bytes from the start of the buffer to host memory.
 func (b *DeviceBuffer) CopyOut(to unsafe.Pointer, bytes int) error {
 	return b.copy("from", to, bytes, C.GORUN_TO_HOST)
 }
 
 func (b *DeviceBuffer) copy(direction string, host unsafe.Pointer, bytes int, kind C.int) error {
-	if bytes > b.bytes { // as of one that was freed
+	if bytes > b.bytes { // also true after Free
 		return fmt.Errorf("copy %d bytes %s offset 0 of a device buffer of %d: out of range", bytes, direction, b.bytes)
 	}
 	if bytes == 0 {
@@ -94,7 +94,7 @@ func (b *DeviceBuffer) copy(direction string, host unsafe.Pointer, bytes int, ki
 	return nil
 }
 
-// stream is the one on which a GPU's buffers are copied; it lives as long as the process.
+// stream returns the stream for copies on a GPU. It exists until the process ends.
 func (l *Library) stream(device int) (unsafe.Pointer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +109,7 @@ func (l *Library) stream(device int) (unsafe.Pointer, error) {
 	return at, nil
 }
 
-// lies tells whether at is in the memory of a GPU, which it is only in a DeviceBuffer.
+// lies reports whether at is in GPU memory, which is always part of a DeviceBuffer.
 func (l *Library) lies(at unsafe.Pointer) (bytes uintptr, device int, onGPU bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,11 +8,10 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// member is a rank's place in its group.
+// member identifies a rank in its group.
 type member struct{ rank, ranks int }
 
-// check refuses messages of a rank with itself in which NCCL would hang or crash. All else that can be wrong with a
-// call comm has looked at.
+// check rejects messages of a rank to itself for which NCCL would hang or crash. comm has checked everything else.
 func (m member) check(c *backend.Call) error {
 	toSelf, fromSelf := c.Root == m.rank, c.From == m.rank
 	switch c.Kind {
@@ -32,7 +31,7 @@ func (m member) check(c *backend.Call) error {
 	return nil
 }
 
-// extent is how many elements the call's buffers have on one rank; 0 for one without a meaning there.
+// extent contains the number of elements in the call's buffers on one rank; 0 for an unused buffer.
 type extent struct{ send, recv int }
 
 func (m member) extent(c *backend.Call) extent {
@@ -82,7 +81,7 @@ func (m member) extent(c *backend.Call) extent {
 	return extent{}
 }
 
-// inPlace reports whether both buffers count on this rank and are the same.
+// inPlace reports whether this rank uses both buffers and they are the same.
 func (m member) inPlace(c *backend.Call) bool {
 	e := m.extent(c)
 	return c.Send == c.Recv && e.send > 0 && e.recv > 0

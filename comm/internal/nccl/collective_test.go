@@ -14,25 +14,24 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// example is one collective of float32 with made-up numbers: what the buffers of a rank hold before, and what must be
-// received.
+// example is one collective of float32 with invented numbers: the buffers before the call and the expected result.
 type example struct {
 	name string
-	call backend.Call // without buffers and the rank's own counts
-	// own sets the rank's own counts.
+	call backend.Call // without buffers and this rank's counts
+	// own sets this rank's counts.
 	own func(c *backend.Call, rank int)
-	// steps are the calls of NCCL that rank 1 must make, where they are worth a look.
+	// steps lists the expected NCCL calls of rank 1, or is nil.
 	steps []string
 }
 
-// counts of the V kinds for three ranks; rank 1 has none in the second list.
+// Counts of the V kinds for three ranks. Rank 1 has none in the second list.
 var (
 	uneven = []int{2, 3, 1}
 	gap    = []int{2, 0, 3}
 	alike  = []int{2, 2, 2}
 )
 
-// exchanged is how many elements go from one rank to another in AllToAllV.
+// exchanged returns the number of elements from one rank to another in AllToAllV.
 func exchanged(from, to int) int { return (from + 2*to) % 4 }
 
 func ownCount(c *backend.Call, rank int) { c.Count = c.Counts[rank] }
@@ -154,7 +153,7 @@ var examples = []example{
 	}},
 }
 
-// TestCollectives runs every kind on three ranks: on the host's memory and on the GPU's, in place and not.
+// TestCollectives runs every kind on three ranks: in host and GPU memory, in place and not.
 func TestCollectives(t *testing.T) {
 	for flags, calls := range map[string]string{"-DALL": "with every function", "-DNO_ALLTOALL": "without all-to-all"} {
 		t.Run(calls, func(t *testing.T) {
@@ -178,7 +177,7 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// Without ncclAlltoAll there is a group of sends and receives.
+// Without ncclAlltoAll, AllToAll is a group of sends and receives.
 func TestAllToAllByPairs(t *testing.T) {
 	ranks := group(t, fake(t, "-DNO_ALLTOALL"), 2, nil)
 	read := logged(t)
@@ -196,10 +195,10 @@ func TestAllToAllByPairs(t *testing.T) {
 	}, of(read(), "rank 0 "))
 }
 
-// value is what element i of a rank's send buffer holds: small, so that products are exact.
+// value is element i of a rank's send buffer. It is small, so that products are exact.
 func value(rank, i int) float32 { return float32((rank+1)*(i%5+1) - 4) }
 
-// run has three ranks do the example and checks what they received.
+// run runs the example on three ranks and checks the results.
 func (e example) run(t *testing.T, ranks []*Backend, device, inPlace bool) {
 	t.Helper()
 	calls := make([]*backend.Call, len(ranks))
@@ -228,12 +227,12 @@ func (e example) run(t *testing.T, ranks []*Backend, device, inPlace bool) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-// oneRank lays out a rank's buffers, runs the call and compares.
+// oneRank sets up a rank's buffers, runs the call and compares the result.
 func oneRank(b *Backend, call *backend.Call, sent, want []float32, device, inPlace bool) error {
 	who := b.planner.member
 	n := who.extent(call)
 	result := make([]float32, n.recv)
-	first := 0 // where in the one buffer the result begins
+	first := 0 // offset of the result in the shared buffer
 	buffer := result
 	if call.Kind == backend.Broadcast {
 		copy(result, sent)
@@ -265,7 +264,7 @@ func oneRank(b *Backend, call *backend.Call, sent, want []float32, device, inPla
 	return nil
 }
 
-// runOn runs a call on two slices, which may be the same one, or on copies of them in a GPU's memory.
+// runOn runs a call on two slices, which can be the same, or on copies in GPU memory.
 func runOn(b *Backend, call *backend.Call, send, recv []float32, device bool) error {
 	call.Send, call.Recv = unsafe.Pointer(unsafe.SliceData(send)), unsafe.Pointer(unsafe.SliceData(recv))
 	if !device {
@@ -298,7 +297,7 @@ func upload(b *Backend, from []float32) (*DeviceBuffer, error) {
 	return buffer, buffer.CopyIn(unsafe.Pointer(unsafe.SliceData(from)), 4*len(from))
 }
 
-// received is what a rank must have after the call, by the definitions.
+// received returns a rank's expected result.
 func received(calls []*backend.Call, sent [][]float32, rank int) []float32 {
 	c := calls[rank]
 	all := func() (joined []float32) {
@@ -350,7 +349,7 @@ func received(calls []*backend.Call, sent [][]float32, rank int) []float32 {
 	return nil
 }
 
-// folded reduces n elements from at on.
+// folded reduces n elements, starting at index at.
 func folded(op backend.Op, sent [][]float32, at, n int) []float32 {
 	result := append([]float32{}, sent[0][at:at+n]...)
 	for _, one := range sent[1:] {

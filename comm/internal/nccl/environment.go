@@ -4,22 +4,22 @@ package nccl
 
 import "os"
 
-// Variables that name the libraries' files, or the folders that these are in. They do not begin with
-// GORUN_, because gorun removes such from its ranks.
+// Variables with the paths of the libraries or of their directories. They do not start with GORUN_, because gorun
+// removes such variables from its ranks.
 const (
 	VarNCCL    = "COMM_NCCL_LIBRARY"
 	VarRuntime = "COMM_CUDART_LIBRARY"
 )
 
-// surroundings are the variables that say where libraries may be.
+// surroundings contains the variables that affect the search for libraries.
 type surroundings struct {
 	nccl, runtime     string
 	virtualEnv, conda string
 	path, home        string
 }
 
-// libraryEnvironment is the one place of this package that reads the environment: paths of C libraries depend on it as
-// they do for C programs.
+// libraryEnvironment is the only function of this package that reads the environment. Library paths depend on it as
+// they do in C programs.
 func libraryEnvironment() surroundings {
 	return surroundings{
 		nccl: os.Getenv(VarNCCL), runtime: os.Getenv(VarRuntime),

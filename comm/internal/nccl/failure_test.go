@@ -17,10 +17,10 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// barrier is a call that needs no memory.
+// barrier returns a call that needs no memory.
 func barrier() *backend.Call { return &backend.Call{Kind: backend.Barrier} }
 
-// A rank's life in the calls of NCCL and CUDA: each with the rank's own GPU current, which the fake checks, too.
+// The NCCL and CUDA calls of a rank, from Join to Close. The fake also checks that the rank's GPU is current.
 func TestOrderOfCalls(t *testing.T) {
 	l := fake(t)
 	read := logged(t)
@@ -55,7 +55,7 @@ func TestOrderOfCalls(t *testing.T) {
 	require.Empty(t, l.buffers)
 }
 
-// Memory that is large enough is used again, memory of a GPU is used where it is.
+// Stages that are large enough are reused, and GPU memory is used directly.
 func TestStagesAreReused(t *testing.T) {
 	l := fake(t)
 	ranks := group(t, l, 1, nil)
@@ -89,7 +89,7 @@ func TestStagesAreReused(t *testing.T) {
 	require.NoError(t, buffer.Free())
 }
 
-// A buffer may be a part of something that holds Go pointers, which cgo would not let pass.
+// A buffer can be part of an object with Go pointers, which cgo would not accept.
 func TestBufferBesidePointers(t *testing.T) {
 	l := fake(t)
 	ranks := group(t, l, 1, nil)
@@ -122,8 +122,7 @@ func TestBufferOfAnotherGPU(t *testing.T) {
 	require.ErrorContains(t, err, "a buffer is on GPU 3, and the rank's GPU is 0")
 }
 
-// Calls that differ, an error later, a stream's error: each names the call and says what the library said, aborts, and
-// stays.
+// Different calls, a later error and a stream error each name the call and the library's error, abort, and persist.
 func TestRunFails(t *testing.T) {
 	for name, test := range map[string]struct{ variable, value, said string }{
 		"peer gone": {
@@ -158,7 +157,7 @@ func TestCallsThatDiffer(t *testing.T) {
 	}
 }
 
-// A step that the library refuses inside a group: the group is closed all the same.
+// If the library rejects a step inside a group of steps, the group is closed nevertheless.
 func TestGroupIsClosedAfterRefusal(t *testing.T) {
 	l := fake(t)
 	ranks := group(t, l, 1, nil)
@@ -166,7 +165,7 @@ func TestGroupIsClosedAfterRefusal(t *testing.T) {
 	require.NoError(t, err)
 	gone := *buffer
 	require.NoError(t, gone.Free())
-	l.buffers.add(allocation{uintptr(buffer.Pointer()), 8, 0}) // as if somebody else had freed it
+	l.buffers.add(allocation{uintptr(buffer.Pointer()), 8, 0}) // as if other code had freed it
 	read := logged(t)
 	call := &backend.Call{
 		Kind: backend.SendRecv, DType: backend.Int8, Count: 1, RecvCount: 1, Send: buffer.Pointer(),
@@ -178,7 +177,7 @@ func TestGroupIsClosedAfterRefusal(t *testing.T) {
 	l.buffers.remove(uintptr(buffer.Pointer()))
 }
 
-// hanging is a group of one whose calls never end, until t is over; entered tells when the call is with NCCL.
+// hanging returns a group of one whose calls hang until t ends. entered waits until NCCL has the call.
 func hanging(t *testing.T, change func(*Config)) (b *Backend, entered func()) {
 	t.Helper()
 	ranks := group(t, fake(t), 1, change)
@@ -319,7 +318,7 @@ func TestExchangeFails(t *testing.T) {
 	require.Empty(t, l.buffers)
 }
 
-// A communicator that does not come to rest is ended by force.
+// Close aborts a communicator that does not finish.
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	ranks, errs := tryGroup(t.Context(), fake(t), 1, nil)
 	require.NoError(t, errs[0])
@@ -330,7 +329,7 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 	require.Equal(t, []string{"ncclCommFinalize", "ncclCommAbort"}, of(read(), "rank 0 "))
 }
 
-// Many ranks meet at several ids, where the library can.
+// Many ranks join through several ids if the library supports it.
 func TestScalableJoin(t *testing.T) {
 	const ranks = 2*ranksPerID + 1
 	one := func(c *Config) { c.Device = 0 }
@@ -383,7 +382,7 @@ func TestIDs(t *testing.T) {
 	require.Len(t, ids, idBytes)
 }
 
-// What a rank cannot send to itself is said before NCCL gets it.
+// Invalid messages of a rank to itself are rejected before they reach NCCL.
 func TestWrongCalls(t *testing.T) {
 	who := member{rank: 1, ranks: 3}
 	for said, call := range map[string]backend.Call{
@@ -400,7 +399,7 @@ func TestWrongCalls(t *testing.T) {
 	require.NoError(t, who.check(&backend.Call{Kind: backend.SendRecv, Root: 1, From: 1, Count: 2, RecvCount: 2}))
 }
 
-// Messages between two ranks alone, while a third does nothing.
+// Two ranks exchange messages while a third is idle.
 func TestSendAndReceive(t *testing.T) {
 	ranks := group(t, fake(t), 3, nil)
 	data := [3]float64{1, 2, 3}

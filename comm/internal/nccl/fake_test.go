@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fake opens the fakes.
+// fake opens the fake libraries.
 func fake(t *testing.T, flags ...string) *Library {
 	t.Helper()
 	folder := ncclfake.Build(t, flags...)
@@ -39,7 +39,7 @@ func fake(t *testing.T, flags ...string) *Library {
 	return l
 }
 
-// openFrom opens the libraries that are named so.
+// openFrom opens the libraries with these paths.
 func openFrom(t *testing.T, nccl, runtime string) (*Library, error) {
 	t.Helper()
 	t.Setenv(VarNCCL, nccl)
@@ -47,7 +47,7 @@ func openFrom(t *testing.T, nccl, runtime string) (*Library, error) {
 	return Open()
 }
 
-// logged returns a function that reads what the fakes were called with since the last time.
+// logged returns a function that reads the calls of the fakes since its last call.
 func logged(t *testing.T) func() []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "log")
@@ -62,7 +62,7 @@ func logged(t *testing.T) func() []string {
 	}
 }
 
-// of keeps the lines that begin so, without that.
+// of returns the lines that start with prefix, without it.
 func of(lines []string, prefix string) []string {
 	var found []string
 	for _, line := range lines {
@@ -73,7 +73,7 @@ func of(lines []string, prefix string) []string {
 	return found
 }
 
-// round is an all-gather among ranks that are goroutines.
+// round is an all-gather among ranks in goroutines.
 type round struct {
 	mu    sync.Mutex
 	blobs [][]byte
@@ -102,7 +102,7 @@ func (r *round) exchange(rank int) backend.Exchange {
 	}
 }
 
-// each runs do for every rank at once and returns the errors.
+// each runs do for every rank at the same time and returns the errors.
 func each(ranks int, do func(rank int) error) []error {
 	errs := make([]error, ranks)
 	var wait sync.WaitGroup
@@ -113,7 +113,7 @@ func each(ranks int, do func(rank int) error) []error {
 	return errs
 }
 
-// tryGroup has ranks join, each on the GPU of its number.
+// tryGroup joins ranks, each on the GPU with its number.
 func tryGroup(ctx context.Context, l *Library, ranks int, change func(*Config)) ([]*Backend, []error) {
 	group, meeting := make([]*Backend, ranks), newRound(ranks)
 	errs := each(ranks, func(rank int) (err error) {
@@ -127,7 +127,7 @@ func tryGroup(ctx context.Context, l *Library, ranks int, change func(*Config)) 
 	return group, errs
 }
 
-// group has ranks join and closes them when the test ends.
+// group joins ranks and closes them when the test ends.
 func group(t *testing.T, l *Library, ranks int, change func(*Config)) []*Backend {
 	t.Helper()
 	group, errs := tryGroup(t.Context(), l, ranks, change)
@@ -138,7 +138,7 @@ func group(t *testing.T, l *Library, ranks int, change func(*Config)) []*Backend
 	return group
 }
 
-// run has every rank make its call.
+// run makes each rank's call on every rank.
 func run(t *testing.T, group []*Backend, call func(rank int) *backend.Call) {
 	t.Helper()
 	require.NoError(t, errors.Join(each(len(group), func(rank int) error {

@@ -17,11 +17,11 @@ import (
 	"unsafe"
 )
 
-// oldest is the first version with non-blocking communicators, without which a rank that waits for a dead one could not
+// oldest is the first version with non-blocking communicators. Without them, a rank that waits for a dead rank cannot
 // be stopped.
 var oldest = version{2, 14, 0}
 
-// versionOf reads ncclGetVersion's number: 2708 is 2.7.8, and since 2.9 21403 is 2.14.3.
+// versionOf parses the number from ncclGetVersion: 2708 is 2.7.8; since 2.9, 21403 is 2.14.3.
 func versionOf(code int) version {
 	if code < 10_000 {
 		return version{code / 1000, code / 100 % 10, code % 100}
@@ -29,41 +29,40 @@ func versionOf(code int) version {
 	return version{code / 10_000, code / 100 % 100, code % 100}
 }
 
-// room is for a path or the loader's reason.
+// room is the size of a buffer for a path or for an error of the loader.
 const room = 4096
 
-// collectives is an opened libnccl or librccl. It stays open as long as the process lives.
+// collectives is an open libnccl or librccl. It stays open until the process ends.
 type collectives struct {
 	table   *C.struct_gorun_nccl
 	file    string
 	version version
 }
 
-// gpus is an opened CUDA or HIP runtime.
+// gpus is an open CUDA or HIP runtime.
 type gpus struct {
 	table  *C.struct_gorun_runtime
 	file   string
 	family family
 }
 
-// Library is a library of collectives and the GPU runtime that goes with it. Its methods may be called by several
-// goroutines at once.
+// Library is a collectives library with its GPU runtime. It is safe for concurrent use.
 type Library struct {
 	nccl collectives
 	gpus gpus
 
 	mu      sync.Mutex
 	buffers memory
-	streams map[int]unsafe.Pointer // for copies, by device
+	streams map[int]unsafe.Pointer // the stream for copies on each device
 }
 
-// Open finds the libraries, NVIDIA's first, without asking for a GPU. Errors: a *MissingError, or what the library that
-// was found lacks.
+// Open finds and opens the libraries, NVIDIA's first. It needs no GPU. It returns a *MissingError, or describes the
+// defect of a library that it found.
 func Open() (*Library, error) {
 	where := libraryEnvironment()
 	sites := where.sitePackages()
 	tried := &MissingError{Library: "libnccl.so.2 or librccl.so.1", Variable: VarNCCL}
-	var reason error // the first that says more than tried
+	var reason error // the first that is more specific than tried
 	for _, f := range families {
 		if !f.mayBe(where.nccl) {
 			continue
@@ -77,7 +76,8 @@ func Open() (*Library, error) {
 	return nil, cmp.Or(reason, error(tried))
 }
 
-// load opens one family's libraries. A nil library without an error is noted in tried.
+// load opens the libraries of one family. If it returns neither a library nor an error, it has added the reason to
+// tried.
 func (f family) load(where surroundings, sites []string, tried *MissingError) (*Library, error) {
 	var reason error
 	for _, path := range candidates(where.nccl, []string{f.library}, f.libraryBelow, f.system, sites) {
@@ -95,7 +95,7 @@ func (f family) load(where surroundings, sites []string, tried *MissingError) (*
 	return nil, reason
 }
 
-// openCollectives opens one file: a nil result without an error is noted in tried.
+// openCollectives opens one file. If it returns neither a result nor an error, it has added the reason to tried.
 func openCollectives(path string, tried *MissingError) (*collectives, error) {
 	table := (*C.struct_gorun_nccl)(C.calloc(1, C.sizeof_struct_gorun_nccl))
 	file, why := opened(path, func(path, file, why *C.char) C.int {
@@ -121,7 +121,7 @@ func openCollectives(path string, tried *MissingError) (*collectives, error) {
 	return c, nil
 }
 
-// opened calls one of the C functions that open a file.
+// opened calls a C function that opens a file.
 func opened(path string, open func(path, file, why *C.char) C.int) (file, why string) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -133,7 +133,7 @@ func opened(path string, open func(path, file, why *C.char) C.int) (file, why st
 	}
 	why = C.GoString(reason)
 	if why == path+": cannot open shared object file: No such file or directory" {
-		return "", path // what else
+		return "", path // the path alone shows that the file is missing
 	}
 	if !strings.Contains(why, path) {
 		why = path + ": " + why
@@ -141,13 +141,13 @@ func opened(path string, open func(path, file, why *C.char) C.int) (file, why st
 	return "", why
 }
 
-// loadRuntime takes the first runtime that sees a GPU, else the first at all: a process may find the runtimes of
-// several releases, and the newest may be too new for the driver.
+// loadRuntime returns the first runtime that detects a GPU, otherwise the first one. A process may find runtimes of
+// several releases, and the newest can be too new for the driver.
 func loadRuntime(f family, named string, sites []string) (gpus, error) {
 	short, _, _ := strings.Cut(f.runtimes[0], ".")
 	missing := &MissingError{Library: short, Variable: VarRuntime}
 	var without *gpus
-	var broken error // the first that is there and of no use
+	var broken error // the error of the first that exists but is unusable
 	for _, path := range candidates(named, f.runtimes, f.runtimeBelow, f.system, sites) {
 		g, err := openRuntime(f, path, missing)
 		if err != nil {
@@ -189,7 +189,7 @@ func openRuntime(f family, path string, missing *MissingError) (*gpus, error) {
 	return &gpus{table, file, f}, nil
 }
 
-// Devices is how many GPUs the library's runtime sees; none is an error that says why.
+// Devices returns the number of GPUs that the runtime detects. It returns an error with the reason if there are none.
 func (l *Library) Devices() (int, error) { return l.gpus.devices() }
 
 func (g *gpus) devices() (int, error) {
@@ -210,7 +210,7 @@ func (g *gpus) devices() (int, error) {
 	return int(count), nil
 }
 
-// told turns the runtime's answer into an error.
+// told converts a status of the runtime to an error.
 func (g *gpus) told(s C.struct_gorun_status) error {
 	if s.function == nil {
 		return nil
@@ -219,7 +219,7 @@ func (g *gpus) told(s C.struct_gorun_status) error {
 	return fmt.Errorf("%s%s: %s (%d)", g.family.prefix, C.GoString(s.function), text, int(s.code))
 }
 
-// told turns an answer of either library into an error. comm may be nil.
+// told converts a status of either library to an error. comm can be nil.
 func (l *Library) told(s C.struct_gorun_status, comm unsafe.Pointer) error {
 	if s.function == nil || s.of_nccl == 0 {
 		return l.gpus.told(s)
@@ -235,7 +235,7 @@ func (l *Library) told(s C.struct_gorun_status, comm unsafe.Pointer) error {
 	return errors.New(text)
 }
 
-// uniqueID makes an id at which ranks meet.
+// uniqueID creates a unique id, which ranks need to join.
 func (l *Library) uniqueID() (id [idBytes]byte, err error) {
 	code := C.gorun_unique_id(l.nccl.table, (*C.struct_gorun_id)(unsafe.Pointer(&id)))
 	if code == 0 {

@@ -22,7 +22,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// alone removes the variables that lead to libraries.
+// alone removes the variables that affect the search for libraries.
 func alone(t *testing.T) {
 	for _, name := range []string{VarNCCL, VarRuntime, "VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "HOME"} {
 		t.Setenv(name, "")
@@ -87,7 +87,7 @@ func TestNoLibrary(t *testing.T) {
 		"libm.so.6 lacks the function cudaGetDeviceCount; COMM_CUDART_LIBRARY can name another file")
 }
 
-// Why there is no GPU.
+// Devices explains why there is no GPU.
 func TestDevices(t *testing.T) {
 	folder := ncclfake.Build(t)
 	runtime := filepath.Join(folder, "libcudart.so.13")
@@ -117,7 +117,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// AMD's libraries have the same functions under the other names.
+// AMD's libraries have the same functions with a different prefix.
 func TestRCCL(t *testing.T) {
 	l := fake(t, "-DPREFIX=hip")
 	require.Equal(t, "rccl", l.gpus.family.name)
@@ -136,7 +136,7 @@ func TestRCCL(t *testing.T) {
 	require.ErrorContains(t, err, "hipGetDeviceCount")
 }
 
-// The order of the search: who names a library gets that one; then the loader's; then what lies in Python's folders.
+// The search order: the library that the user named, then the loader's, then those in Python's directories.
 func TestSearch(t *testing.T) {
 	folder := ncclfake.Build(t)
 	alone(t)
@@ -171,7 +171,7 @@ func TestSearch(t *testing.T) {
 	require.Equal(t, 8, n)
 }
 
-// Python's folders are found by its own layout, without running it.
+// Python's directories are found by their layout, without running Python.
 func TestPythonOfThePath(t *testing.T) {
 	base, environment, home := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, folder := range []string{
@@ -247,7 +247,7 @@ func TestDeviceBuffer(t *testing.T) {
 	require.Empty(t, l.buffers)
 }
 
-// wheel returns the folder of Python packages that PyTorch brought NCCL into.
+// wheel returns the site-packages directory with PyTorch's NCCL.
 func wheel(t *testing.T) string {
 	t.Helper()
 	python := testneeds.Torch(t)
@@ -259,7 +259,7 @@ func wheel(t *testing.T) string {
 	return filepath.Join(filepath.Dir(found[0]), "../../..")
 }
 
-// The real library, which needs no GPU to be asked these things.
+// The real library answers these calls without a GPU.
 func TestRealLibrary(t *testing.T) {
 	site := wheel(t)
 	header, err := os.ReadFile(filepath.Join(site, "nvidia/nccl/include/nccl.h"))
@@ -280,7 +280,7 @@ func TestRealLibrary(t *testing.T) {
 	}
 }
 
-// Without a GPU joining ends with the real library's own words.
+// Without a GPU, Join returns the real library's own error.
 func TestRealLibraryWithoutGPU(t *testing.T) {
 	site, folder := wheel(t), ncclfake.Build(t)
 	l, err := openFrom(t, filepath.Join(site, "nvidia/nccl/lib"), filepath.Join(site, "nvidia/cu13/lib"))
@@ -299,7 +299,7 @@ func TestRealLibraryWithoutGPU(t *testing.T) {
 	require.Empty(t, l.buffers)
 }
 
-// One real GPU can be a group of one.
+// A group of one runs on one real GPU.
 func TestRealGPU(t *testing.T) {
 	t.Setenv("VIRTUAL_ENV", filepath.Join(testneeds.Repository(t), ".venv"))
 	l, _ := realGPUs(t)
@@ -319,7 +319,7 @@ func realGPUs(t *testing.T) (l *Library, gpus int) {
 	return l, gpus
 }
 
-// Several real GPUs; those of which there are too few are left out.
+// Several real GPUs. Tests that need more GPUs than there are do not run.
 func TestRealGPUs(t *testing.T) {
 	t.Setenv("VIRTUAL_ENV", filepath.Join(testneeds.Repository(t), ".venv"))
 	l, n := realGPUs(t)
@@ -328,8 +328,7 @@ func TestRealGPUs(t *testing.T) {
 
 func TestSeveralGPUs(t *testing.T) { severalGPUs(t, fake(t), 3) }
 
-// severalGPUs tries what holds for any libraries: all kinds of calls between three GPUs, two groups on the same GPUs,
-// and ends by force.
+// severalGPUs tests any libraries: all kinds of calls between three GPUs, two groups on the same GPUs, and aborts.
 func severalGPUs(t *testing.T, l *Library, gpus int) {
 	t.Run("every call", func(t *testing.T) {
 		if gpus < 3 {
@@ -371,7 +370,7 @@ func severalGPUs(t *testing.T, l *Library, gpus int) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		require.ErrorIs(t, ranks[0].Run(ctx, barrier()), context.DeadlineExceeded)
-		ranks[1].Abort(context.DeadlineExceeded) // as comm does for all ranks
+		ranks[1].Abort(context.DeadlineExceeded) // comm does the same on all ranks
 	})
 }
 
@@ -381,7 +380,7 @@ func groupOfOne(t *testing.T, l *Library) {
 	ranks := group(t, l, 1, nil)
 	for _, e := range examples {
 		if e.own != nil || e.call.Kind == backend.SendRecv || e.call.Root > 0 {
-			continue // made for three ranks
+			continue // requires three ranks
 		}
 		for _, device := range []bool{false, true} {
 			for _, inPlace := range []bool{false, true} {
@@ -407,7 +406,7 @@ func groupOfOne(t *testing.T, l *Library) {
 	require.Equal(t, [4]int32{1, 2, 1, 2}, data)
 }
 
-// Our C compiles without a warning, and its functions run once under sanitizers against the fakes.
+// gorun's C code compiles without a warning. Its functions run once under sanitizers, with the fakes.
 func TestLibraryUnderSanitizers(t *testing.T) {
 	folder := ncclfake.Build(t)
 	program := filepath.Join(t.TempDir(), "life")

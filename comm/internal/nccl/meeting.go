@@ -15,19 +15,19 @@ import (
 // idBytes is the size of an ncclUniqueId.
 const idBytes = 128
 
-// ranksPerID is how many ranks meet at one unique id where the library can take several (2.23): the rank that made an
-// id answers each of them.
+// ranksPerID is the number of ranks that join through one unique id if the library accepts several (2.23). The rank
+// with the id answers each of them.
 const ranksPerID = 128
 
-// What a rank's blob carries after its first line, which is the library's name and version.
+// The content of a rank's blob after its first line, which contains the library's name and version.
 const (
 	carriesNothing = '-'
 	carriesID      = 'i'
 	carriesError   = 'e'
 )
 
-// holders are the ranks that make ids, ascending. NCCL divides the ranks into as many blocks as there are ids, the
-// first ones longer by one.
+// holders returns the ranks that create ids, ascending. NCCL divides the ranks into one block for each id. The first
+// blocks have one rank more if the division leaves a remainder.
 func holders(ranks int, scalable bool) []int {
 	ids := 1
 	if scalable {
@@ -44,13 +44,13 @@ func holders(ranks int, scalable bool) []int {
 	return first
 }
 
-// blob is what a rank tells the others before they join.
+// blob returns the data that a rank sends to the others before they join.
 func blob(library string, carries byte, payload []byte) []byte {
 	return append(fmt.Appendf(nil, "%s\n%c", library, carries), payload...)
 }
 
-// idsOf reads all blobs: the ids, in rank order. Every rank must have the same library; a rank that could make no id
-// says why.
+// idsOf returns the ids from all blobs, in rank order. Every rank must have the same library. The blob of a rank that
+// failed to create an id contains its error.
 func idsOf(all [][]byte, rank, ranks int) ([]byte, error) {
 	if len(all) != ranks {
 		return nil, fmt.Errorf("the exchange gave %d blobs for %d ranks", len(all), ranks)
@@ -79,11 +79,11 @@ func idsOf(all [][]byte, rank, ranks int) ([]byte, error) {
 	return ids, nil
 }
 
-// slowError is a call that ran out of time when nobody can say who is late.
+// slowError is a timeout whose late ranks are unknown.
 type slowError struct {
 	call  string
 	after time.Duration
-	said  string // what NCCL has to say, "" for nothing
+	said  string // NCCL's last error, "" if none
 }
 
 func (e *slowError) Error() string {
@@ -94,17 +94,17 @@ func (e *slowError) Error() string {
 	return text
 }
 
-// Timeout makes the error a timeout for os.IsTimeout and net.Error's users.
+// Timeout makes os.IsTimeout and net.Error recognize the error as a timeout.
 func (e *slowError) Timeout() bool { return true }
 
-// patience waits for something that can only be looked at: at first again at once, then after pauses that double up to
-// a millisecond, so that a short collective costs no sleep and a long one no core.
+// patience polls a condition: at first without a pause, then with pauses that double up to a millisecond. A short
+// collective costs no sleep, and a long one occupies no core.
 type patience struct {
-	aborted <-chan struct{} // closed when nobody shall wait any more
-	timer   *time.Timer     // reused, nil at first
+	aborted <-chan struct{} // closed to end the wait
+	timer   *time.Timer     // created by the first pause and reused
 }
 
-// errAborted and errTime say why await gave up.
+// errAborted and errTime are the reasons why await gives up.
 var (
 	errAborted = errors.New("aborted")
 	errTime    = errors.New("out of time")
@@ -116,7 +116,7 @@ const (
 	eagerLooks    = 3
 )
 
-// await calls look until it reports done or an error. limit 0 is none.
+// await calls look until it reports true or an error. limit 0 means no limit.
 func (p *patience) await(ctx context.Context, limit time.Duration, look func() (bool, error)) error {
 	var began time.Time
 	pause := shortestPause
@@ -140,7 +140,7 @@ func (p *patience) await(ctx context.Context, limit time.Duration, look func() (
 	}
 }
 
-// rest pauses, or says why nobody needs to wait any more.
+// rest pauses, or returns the reason to stop waiting.
 func (p *patience) rest(ctx context.Context, pause time.Duration) error {
 	if p.timer == nil {
 		p.timer = time.NewTimer(pause)
@@ -158,7 +158,7 @@ func (p *patience) rest(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// describe names a call for messages: "AllReduce of 10 float32 (sum)".
+// describe formats a call for messages: "AllReduce of 10 float32 (sum)".
 func describe(c *backend.Call) string {
 	switch c.Kind {
 	case backend.Barrier:

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Blobs of other ranks may say anything: NCCL gets whole ids alone.
+// Blobs of other ranks can contain anything. NCCL gets only complete ids.
 func FuzzIDs(f *testing.F) {
 	own := blob("nccl 2.30", carriesNothing, nil)
 	f.Add(blob("nccl 2.30", carriesID, make([]byte, idBytes)))

@@ -4,8 +4,8 @@ package nccl
 
 import "slices"
 
-// memory is what was allocated on GPUs: disjoint ranges, by address. It tells a pointer to a GPU's memory from one to
-// the host's.
+// memory contains the allocations on GPUs: disjoint ranges, sorted by address. It separates pointers to GPU memory from
+// pointers to host memory.
 type memory []allocation
 
 type allocation struct {
@@ -14,7 +14,7 @@ type allocation struct {
 	device int
 }
 
-// search returns where the allocation that holds at is, or would stand.
+// search returns the index of the allocation that contains at, or the index to insert it at.
 func (m memory) search(at uintptr) (index int, found bool) {
 	index, found = slices.BinarySearchFunc(m, at, func(a allocation, at uintptr) int {
 		switch {
@@ -28,7 +28,7 @@ func (m memory) search(at uintptr) (index int, found bool) {
 	return index, found
 }
 
-// add notes an allocation, remove forgets the one that begins at an address.
+// add records an allocation. remove deletes the one that starts at an address.
 func (m *memory) add(a allocation) {
 	index, _ := m.search(a.at)
 	*m = slices.Insert(*m, index, a)
@@ -40,7 +40,7 @@ func (m *memory) remove(at uintptr) {
 	}
 }
 
-// room is how many bytes lie from at to the end of its allocation, and on which GPU; ok is false for the host's memory.
+// room returns the number of bytes from at to the end of its allocation, and the GPU. ok is false for host memory.
 func (m memory) room(at uintptr) (bytes uintptr, device int, ok bool) {
 	index, found := m.search(at)
 	if !found {

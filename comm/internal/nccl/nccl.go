@@ -1,12 +1,12 @@
-// Package nccl runs comm's collectives on GPUs: by NVIDIA's NCCL, or by AMD's RCCL, which has the same functions.
+// Package nccl runs comm's collectives on GPUs through NVIDIA's NCCL, or AMD's RCCL, which has the same functions.
 //
-// Neither library nor its headers are needed to build gorun. At run time libnccl.so.2 (librccl.so.1) and the CUDA
-// runtime libcudart.so (HIP's libamdhip64.so) are opened with dlopen from where the environment, the dynamic loader or
-// a Python wheel have them.
+// You need neither the library nor its headers to build gorun. At run time the package opens libnccl.so.2
+// (librccl.so.1) and the CUDA runtime libcudart.so (HIP's libamdhip64.so) with dlopen. It searches the environment, the
+// dynamic loader's paths and Python wheels.
 //
-// One rank has one GPU. [Library.Join] makes a group's rank, a [Backend]; [Library.Alloc] gives memory of a GPU, a
-// [DeviceBuffer]. Calls may name memory of DeviceBuffers, which NCCL then reads and writes directly, or any other
-// memory, which counts as the host's and is copied to the GPU and back around the call.
+// Each rank has one GPU. [Library.Join] returns a group's rank, a [Backend]. [Library.Alloc] returns GPU memory, a
+// [DeviceBuffer]. NCCL reads and writes a DeviceBuffer directly. All other memory counts as host memory, which a call
+// copies to the GPU and back.
 package nccl
 
 import (
@@ -17,28 +17,27 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Config describes one rank of a group to be.
+// Config describes a rank and the group that it joins.
 type Config struct {
 	Rank, Ranks int
-	// Device is this rank's GPU, as the process counts those that it sees: 0 … Devices()-1. NCCL refuses two ranks on
-	// one GPU.
+	// Device is this rank's GPU, from 0 to Devices()-1 in the process's numbering. NCCL rejects two ranks on one GPU.
 	Device int
-	// Timeout is how long joining, and each call, may take; 0 is without limit.
+	// Timeout limits Join and each call. 0 means no limit.
 	Timeout time.Duration
-	// Exchange gives NCCL's unique ids to all.
+	// Exchange distributes NCCL's unique ids.
 	Exchange backend.Exchange
 }
 
-// version is a version of NCCL; RCCL gives that of the NCCL whose functions it has.
+// version is a version of NCCL. RCCL returns the version of the NCCL that it is compatible with.
 type version [3]int
 
 func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// MissingError says that a library cannot be had, so that this host's GPUs, if any, cannot be used.
+// MissingError reports that a library is missing, so that GPUs of this host cannot be used.
 type MissingError struct {
 	Library  string   // "libnccl.so.2 or librccl.so.1"
-	Variable string   // the variable that can name it
-	Tried    []string // in the order of the search: a path where nothing is, or "path: reason"
+	Variable string   // the variable that sets its path
+	Tried    []string // in search order: a missing path, or "path: reason"
 }
 
 func (e *MissingError) Error() string {

@@ -12,19 +12,19 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// placed is where a call's buffers are on the GPU, and what must be copied back to the host after it.
+// placed contains a call's buffers on the GPU and the copy to make after the call.
 type placed struct {
 	send, recv unsafe.Pointer
-	back       unsafe.Pointer // the host's memory, nil if there is none
+	back       unsafe.Pointer // copy results to here in host memory; nil if none
 	from       unsafe.Pointer
 	bytes      int
 }
 
-// place brings the call's buffers to the GPU where they are not.
+// place copies the call's buffers to the GPU unless they are there.
 func (b *Backend) place(c *backend.Call) (p placed, err error) {
 	elements, size := b.planner.extent(c), c.DType.Size()
 	inPlace := b.planner.inPlace(c)
-	apart := false // NCCL does not do these in place: what is sent is copied first
+	apart := false // NCCL cannot do these in place: copy the send buffer first
 	switch c.Kind {
 	case backend.Barrier:
 		return p, nil
@@ -43,7 +43,7 @@ func (b *Backend) place(c *backend.Call) (p placed, err error) {
 	if p.send, _, err = b.onGPU(0, c.Send, size*elements.send, true, apart); err != nil {
 		return p, err
 	}
-	given := c.Kind == backend.Broadcast && c.Root == b.config.Rank // else what lies there does not matter
+	given := c.Kind == backend.Broadcast && c.Root == b.config.Rank // otherwise the contents do not matter
 	at, staged, err := b.onGPU(1, c.Recv, size*elements.recv, given, false)
 	if staged && !given {
 		p.back, p.from, p.bytes = c.Recv, at, size*elements.recv
@@ -52,8 +52,8 @@ func (b *Backend) place(c *backend.Call) (p placed, err error) {
 	return p, err
 }
 
-// onGPU returns where bytes at a place are on the GPU: there already, or in one of the stages, with their contents if
-// they are given. apart wants them in the stage in any case.
+// onGPU returns the GPU address of the bytes at a place. Bytes in host memory get a stage, and so do all others if
+// apart is set. It copies their contents to the stage if given is set.
 func (b *Backend) onGPU(stage int, at unsafe.Pointer, bytes int, given, apart bool) (where unsafe.Pointer,
 	staged bool, err error,
 ) {
@@ -83,10 +83,10 @@ func (b *Backend) onGPU(stage int, at unsafe.Pointer, bytes int, given, apart bo
 	return buffer, true, b.library.told(status, b.rank.comm)
 }
 
-// leastStage is the smallest stage: below it allocating again and again would cost more than the memory is worth.
+// leastStage is the minimum size of a stage. Smaller ones would save little memory and cost more reallocations.
 const leastStage = 64 << 10
 
-// stage returns a stage of at least that many bytes. Sizes double, so that calls which grow allocate seldom.
+// stage returns a stage of at least bytes bytes. Sizes double, so that growing calls seldom reallocate.
 func (b *Backend) stage(which, bytes int) (unsafe.Pointer, error) {
 	old := b.stages[which]
 	if old != nil && old.bytes >= bytes {
@@ -110,7 +110,7 @@ func (b *Backend) stage(which, bytes int) (unsafe.Pointer, error) {
 	return buffer.at, nil
 }
 
-// copyBack gives the host its results.
+// copyBack copies the results to host memory.
 func (b *Backend) copyBack(p placed) error {
 	if p.back == nil {
 		return nil

@@ -4,7 +4,7 @@ package nccl
 
 import "gorun/comm/internal/backend"
 
-// primitive is a function of NCCL that enqueues one operation. The numbers are those of enum gorun_primitive in
+// primitive is an NCCL function that enqueues one operation. The numbers are those of enum gorun_primitive in
 // library.h.
 type primitive int32
 
@@ -19,29 +19,29 @@ const (
 	allToAll
 )
 
-// step is one call of NCCL. Its layout is that of struct gorun_step in library.h.
+// step is one NCCL call. Its layout is that of struct gorun_step in library.h.
 type step struct {
 	send, recv uintptr
-	count      uintptr // elements, as the function counts them
+	count      uintptr // in elements, as the function counts them
 	what       primitive
 	dtype, op  int32
 	peer       int32 // or root
 }
 
-// planner makes NCCL's steps of one call. Several steps stand between ncclGroupStart and ncclGroupEnd, so that their
-// order does not matter and none waits for another.
+// planner converts one call to NCCL steps. Several steps run between ncclGroupStart and ncclGroupEnd. Their order does
+// not matter there, and none waits for another.
 type planner struct {
 	member
 	nativeAllToAll bool // the library has ncclAlltoAll (2.28)
 
 	call       *backend.Call
 	size       uintptr
-	send, recv uintptr // where the call's buffers lie on the GPU
+	send, recv uintptr // the call's buffers on the GPU
 	steps      []step
 }
 
-// plan appends the steps of the call to steps. The buffers are on the GPU: AllToAll(V) and SendRecv not in place, which
-// NCCL does not have.
+// plan appends the steps of the call to steps. The buffers are on the GPU. AllToAll(V) and SendRecv are not in place,
+// since NCCL does not support that.
 func (p planner) plan(c *backend.Call, sendAt, recvAt uintptr, steps []step) []step {
 	p.call, p.size, p.send, p.recv, p.steps = c, uintptr(c.DType.Size()), sendAt, recvAt, steps
 	inPlace := p.inPlace(c)
@@ -82,7 +82,7 @@ func (p planner) plan(c *backend.Call, sendAt, recvAt uintptr, steps []step) []s
 	return p.steps
 }
 
-// add appends one step, except one without elements: NCCL does nothing for it on any rank, and so do we.
+// add appends one step. It skips steps without elements, which NCCL ignores on all ranks.
 func (p *planner) add(what primitive, sendAt, recvAt uintptr, count, peer int) {
 	if count == 0 {
 		return
@@ -98,7 +98,7 @@ func (p *planner) add(what primitive, sendAt, recvAt uintptr, count, peer int) {
 	p.steps = append(p.steps, one)
 }
 
-// blocks sends or receives one block per rank, which lie one after the other; rank except has none to move.
+// blocks sends or receives one block for each rank, in rank order, and skips rank except.
 func (p *planner) blocks(what primitive, at uintptr, counts []int, except int) {
 	for rank, count := range counts {
 		if rank != except {
@@ -112,7 +112,6 @@ func (p *planner) blocks(what primitive, at uintptr, counts []int, except int) {
 	}
 }
 
-// even is a list of equal counts.
 func (p *planner) even() []int {
 	counts := make([]int, p.ranks)
 	for i := range counts {
@@ -121,7 +120,7 @@ func (p *planner) even() []int {
 	return counts
 }
 
-// counts is the call's list, or an even one for the kinds that have none.
+// counts returns the call's counts, or equal ones for calls without counts.
 func (p *planner) counts() []int {
 	if p.call.Kind == backend.Gather || p.call.Kind == backend.Scatter {
 		return p.even()
@@ -138,7 +137,7 @@ func (p *planner) allToAll() {
 	p.blocks(recv, p.recv, p.even(), -1)
 }
 
-// equal reports whether all counts are the same, so that one collective does what a group would.
+// equal reports whether all counts are the same, so that one collective can replace a group of steps.
 func equal(counts []int) bool {
 	for _, count := range counts {
 		if count != counts[0] {
@@ -148,7 +147,7 @@ func equal(counts []int) bool {
 	return true
 }
 
-// allGatherV is a broadcast of each rank's block, unless the blocks are equal.
+// allGatherV broadcasts each rank's block, unless the blocks are equal.
 func (p *planner) allGatherV(inPlace bool) {
 	counts := p.call.Counts
 	offset := uintptr(sum(counts[:p.rank])) * p.size
@@ -170,7 +169,7 @@ func (p *planner) allGatherV(inPlace bool) {
 	}
 }
 
-// reduceScatterV is a reduction of each block to its rank, unless the blocks are equal.
+// reduceScatterV reduces each block to its rank, unless the blocks are equal.
 func (p *planner) reduceScatterV(inPlace bool) {
 	counts := p.call.Counts
 	if inPlace {
@@ -182,7 +181,7 @@ func (p *planner) reduceScatterV(inPlace bool) {
 	}
 	at := p.send
 	for root, count := range counts {
-		to := uintptr(0) // only the root's counts
+		to := uintptr(0) // only the root uses it
 		if root == p.rank {
 			to = p.recv
 		}
@@ -191,7 +190,7 @@ func (p *planner) reduceScatterV(inPlace bool) {
 	}
 }
 
-// gather sends the own block to the root, which receives all, its own from itself unless it is there already.
+// gather sends this rank's block to the root. The root also receives its own block, unless it is in place.
 func (p *planner) gather(inPlace bool) {
 	except := -1
 	if inPlace {
@@ -204,7 +203,7 @@ func (p *planner) gather(inPlace bool) {
 	}
 }
 
-// scatter is the same the other way.
+// scatter is the reverse of gather.
 func (p *planner) scatter(inPlace bool) {
 	except := -1
 	if inPlace {

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// family is a pair of libraries that belong together.
+// family describes a collectives library and its GPU runtime.
 type family struct {
 	name     string   // "nccl" or "rccl"
 	vendor   string   // for messages
-	prefix   string   // of the runtime's functions
-	library  string   // the collectives
-	runtimes []string // newest first
-	// Folders that hold the library and the runtime, below a Python environment's site-packages and in the whole system.
+	prefix   string   // prefix of the runtime's function names
+	library  string   // file name of the collectives library
+	runtimes []string // file names of the runtime, newest first
+	// Directories with the library and the runtime, below a Python environment's site-packages and in the whole system.
 	libraryBelow, runtimeBelow []string
 	system                     []string
 }
 
-// families are the two implementations, in the order in which they are tried.
+// families lists the implementations in search order.
 var families = []family{
 	{
 		name: "nccl", vendor: "NVIDIA", prefix: "cuda", library: "libnccl.so.2",
@@ -38,7 +38,7 @@ var families = []family{
 	},
 }
 
-// familyOf tells by a file's name whose library it is; NVIDIA's where the name says nothing.
+// familyOf derives the family from a file name. The default is NVIDIA's.
 func familyOf(file string) family {
 	base := filepath.Base(file)
 	if strings.Contains(base, "rccl") || strings.Contains(base, "amdhip") {
@@ -47,9 +47,9 @@ func familyOf(file string) family {
 	return families[0]
 }
 
-// candidates lists what to give to dlopen for one of names, best first. Who names a file or folder gets that or an
-// error, never another one. A bare name lets the loader search: LD_LIBRARY_PATH, ld.so.cache, and what the process
-// holds already.
+// candidates returns the arguments to try with dlopen for one of names, best first. If the user names a file or
+// directory, there are no other candidates. A bare name makes the loader search: LD_LIBRARY_PATH, ld.so.cache and the
+// libraries that the process has loaded.
 func candidates(named string, names, below, system, sites []string) []string {
 	if named != "" {
 		if info, err := os.Stat(named); err != nil || !info.IsDir() {
@@ -66,7 +66,6 @@ func candidates(named string, names, below, system, sites []string) []string {
 	return append(found, present(joined(system, names))...)
 }
 
-// joined is every name in every folder.
 func joined(folders, names []string) []string {
 	var all []string
 	for _, folder := range folders {
@@ -77,7 +76,7 @@ func joined(folders, names []string) []string {
 	return all
 }
 
-// present keeps the files that exist, so that messages do not list what nobody expects.
+// present returns the files that exist, so that messages list no unexpected paths.
 func present(files []string) []string {
 	var there []string
 	for _, file := range files {
@@ -88,8 +87,8 @@ func present(files []string) []string {
 	return there
 }
 
-// sitePackages lists the folders that hold Python packages: of the active environment, of the python3 in PATH, of the
-// user. No Python is run for it: starting one takes longer than joining a group.
+// sitePackages returns the directories with Python packages: of the active environment, of python3 in PATH, and of the
+// user. It does not run Python, because that takes longer than Join.
 func (s surroundings) sitePackages() []string {
 	var prefixes []string
 	for _, prefix := range []string{s.virtualEnv, s.conda} {
@@ -98,7 +97,8 @@ func (s surroundings) sitePackages() []string {
 		}
 	}
 	if python := executable(s.path, "python3"); python != "" {
-		// A virtual environment's python3 is a link to the system's: its own folder counts first, then the one it comes from.
+		// A virtual environment's python3 links to that of the system. Search its own directory first, then the
+		// target's.
 		prefixes = append(prefixes, filepath.Dir(filepath.Dir(python)))
 		if real, err := filepath.EvalSymlinks(python); err == nil {
 			prefixes = append(prefixes, filepath.Dir(filepath.Dir(real)))
@@ -110,7 +110,7 @@ func (s surroundings) sitePackages() []string {
 	return siteFolders(append(prefixes, "/usr/local"))
 }
 
-// siteFolders expands the prefixes of Python installations, each folder once.
+// siteFolders expands the prefixes of Python installations, without duplicates.
 func siteFolders(prefixes []string) []string {
 	var folders []string
 	seen := map[string]bool{}
@@ -119,7 +119,7 @@ func siteFolders(prefixes []string) []string {
 			"lib/python3*/site-packages", "lib/python3*/dist-packages",
 			"lib64/python3*/site-packages",
 		} {
-			// the pattern is right; a prefix with [ in it finds nothing
+			// the pattern is valid; a prefix that contains [ matches nothing
 			matches, _ := filepath.Glob(filepath.Join(prefix, pattern))
 			for _, match := range matches {
 				if real, err := filepath.EvalSymlinks(match); err == nil && !seen[real] {
@@ -132,7 +132,6 @@ func siteFolders(prefixes []string) []string {
 	return folders
 }
 
-// executable finds a program in a PATH.
 func executable(path, name string) string {
 	for _, folder := range filepath.SplitList(path) {
 		file := filepath.Join(folder, name)
@@ -143,7 +142,7 @@ func executable(path, name string) string {
 	return ""
 }
 
-// mayBe reports whether a file that the user named may belong to the family; "" and a folder may.
+// mayBe reports whether a file named by the user can belong to the family. "" and directories can.
 func (f family) mayBe(named string) bool {
 	if named == "" || familyOf(named).name == f.name {
 		return true
