@@ -105,7 +105,7 @@ func launcherOf(environ []string, parent int) (pid int, start string, err error)
 		if err != nil {
 			return 0, "", err
 		}
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the command before may contain anything
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // skip PID and command
 		// fields 4 and 22 of proc(5), counted from field 3
 		const itsParent, startTime = 1, 19
 		if len(fields) <= startTime {

@@ -28,10 +28,10 @@
 // call Close, and join a new group. Invalid arguments, such as wrong lengths or an unknown rank, are rejected before
 // anything is sent, and the group stays usable.
 //
-// Use errors.As to get the errors that name ranks: [PeerError] (a process died), [TimeoutError] (ranks did not arrive
-// within [WithTimeout]) and [MismatchError] (ranks made different calls). If the root of a call waits for no rank, the
-// call can succeed on some ranks although another rank made a different call. They get the error in the next call that
-// waits for all ranks.
+// Use errors.As to get the errors that name ranks. [PeerError] means that a process died, [TimeoutError] that ranks did
+// not arrive within [WithTimeout], and [MismatchError] that ranks made different calls. If the root of a call waits for
+// no rank, the call can succeed on some ranks although another rank made a different call. They get the error in the
+// next call that waits for all ranks.
 //
 // # Determinism
 //

@@ -81,7 +81,7 @@ func TestLateRankIsAddressed(t *testing.T) {
 			t.Parallel()
 			groups := open(t, 2, comm.WithTimeout(limit))
 			err := act(t.Context(), groups[0])
-			require.ErrorContains(t, err, "comm: "+name+": no answer from rank 1 within ") // 2s, on a busy machine more
+			require.ErrorContains(t, err, "comm: "+name+": no answer from rank 1 within ") // 2s or more
 			err = act(t.Context(), groups[1])
 			require.Regexp(t, `^comm: rank 0 ended the group: it waited [0-9.]+s for this rank \(1\) in `+
 				regexp.QuoteMeta(name)+"$", err.Error())

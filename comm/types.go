@@ -29,7 +29,7 @@ func NewBFloat16(f float32) BFloat16 {
 	return BFloat16((bits + 0x7FFF + bits>>16&1) >> 16)
 }
 
-// Float32 is the same number.
+// Float32 returns the same number as a float32.
 func (b BFloat16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
 
 // NewFloat16 rounds f to the nearest Float16, ties to even. Values that are too large become infinite. NaN stays NaN.
@@ -47,7 +47,7 @@ func NewFloat16(f float32) Float16 {
 	return Float16(sign | uint16((rest-0x38000000+0xFFF+rest>>13&1)>>13))
 }
 
-// Float32 is the same number.
+// Float32 returns the same number as a float32.
 func (h Float16) Float32() float32 {
 	sign, exponent, fraction := uint32(h&0x8000)<<16, uint32(h>>10&0x1F), uint32(h&0x3FF)
 	switch exponent {

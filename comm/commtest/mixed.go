@@ -118,7 +118,7 @@ func memory(t *testing.T, all []part) [][]*comm.Shared[uint64] {
 	return shared
 }
 
-// job is a call in one of the parts.
+// job is one call in one of the parts.
 type job struct {
 	part  int
 	scene scene

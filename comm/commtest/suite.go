@@ -142,8 +142,8 @@ func kindsAndTypes(n int) (wishes []wish) {
 // float32Type is the index of the most common type.
 var float32Type = slices.IndexFunc(types, func(e typed) bool { return e.String() == "float32" })
 
-// largeCalls move enough data for the back end's state to grow and to wrap around: a quarter of a MiB on each rank many
-// times, or 64 MiB in `make soak`.
+// largeCalls moves enough data for the back end's state to grow and to wrap around. Each rank moves a quarter of a MiB
+// many times, or 64 MiB in `make soak`.
 func largeCalls(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	bytes := testneeds.Count(256<<10, 64<<20)

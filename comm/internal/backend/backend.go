@@ -1,5 +1,5 @@
-// Package backend defines the interface between comm and its back ends: the operations, element types and reductions,
-// the description of a call, and the duties of a back end.
+// Package backend defines the interface between comm and its back ends. It contains the operations, element types and
+// reductions, the description of a call, and the duties of a back end.
 package backend
 
 import (
@@ -62,7 +62,7 @@ const (
 	Float32
 	Float64
 	BFloat16
-	DTypes // how many there are
+	DTypes // the number of them
 )
 
 var dtypes = [DTypes]struct {
@@ -97,7 +97,7 @@ func (d DType) Floating() bool { return d >= Float16 }
 // Op is a reduction. Sum to Avg have the numbers of ncclRedOp_t (nccl.h). NCCL does not support the others.
 type Op uint8
 
-// The reductions.
+// The reduction operations.
 const (
 	Sum Op = iota
 	Prod
@@ -107,7 +107,7 @@ const (
 	BAnd
 	BOr
 	BXor
-	Ops // how many there are
+	Ops // the number of them
 )
 
 var opNames = [Ops]string{"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"}
@@ -122,7 +122,7 @@ func (o Op) String() string {
 // Bitwise reports whether the reduction is bitwise, which only integers support.
 func (o Op) Bitwise() bool { return o >= BAnd && o < Ops }
 
-// Call is one operation with its arguments. Which fields count depends on Kind:
+// Call is one operation with its arguments. Kind determines the fields in use:
 //
 //	Kind                           Count                      Send                    Recv                    Root/Peer
 //	Barrier                        -                          -                       -                       -
@@ -142,10 +142,11 @@ func (o Op) Bitwise() bool { return o >= BAnd && o < Ops }
 //	AllToAllV                      -                          SendCounts, one block   RecvCounts, one block   -
 //	                                                          for each rank in order  of each rank in order
 //
-// Blocks of the V kinds lie one after the other in rank order. Counts has one number for each rank and is there on
-// every rank for AllGatherV and ReduceScatterV, at the root for GatherV and ScatterV. Send == Recv means in place where
-// both have a meaning: for AllGather(V) and Gather(V) the own block lies at its place in Recv then, for
-// ReduceScatter(V) and Scatter(V) the result goes to the own block's place in Send.
+// Blocks of the V kinds are in rank order without gaps. Counts contains one number for each rank. All ranks set it for
+// AllGatherV and ReduceScatterV, and the root does for GatherV and ScatterV.
+//
+// Send == Recv means in place, on ranks that use both. For AllGather(V) and Gather(V), this rank's block is then at its
+// offset in Recv. For ReduceScatter(V) and Scatter(V), the result replaces this rank's block in Send.
 type Call struct {
 	Kind  Kind
 	DType DType

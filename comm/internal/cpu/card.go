@@ -25,8 +25,8 @@ const version = 3
 // card is a rank's description, which the ranks exchange before they share memory.
 type card struct {
 	Version int
-	// Host is equal for ranks that can share memory: same kernel and same network namespace, which contains the names
-	// of the sockets that pass the memory.
+	// Host is equal for ranks that can share memory: same kernel and same network namespace. The network namespace
+	// contains the names of the sockets that pass the memory.
 	Host      string
 	Machine   string // equal for ranks on the same kernel, whose CPUs have the same numbers
 	Socket    string // the socket that passes the memory, used on the lowest rank of a host

@@ -42,7 +42,7 @@ type Backend struct {
 	memory []byte
 	far    *far // nil if all ranks are on this host
 
-	turns   turns             // of calls
+	turns   turns             // yields between calls
 	buffers [2]unsafe.Pointer // of the current call; see Run
 	digest  hash.Hash         // of the blobs that the ranks exchange in Join
 

@@ -356,9 +356,10 @@ func awaits(w C.struct_whereabouts) int {
 }
 
 // opposite handles a cycle of ranks that wait for each other. It returns the nearest rank in the cycle whose call
-// cannot match this rank's call: one of the two calls is a Send or Recv that the other rank does not expect. Ranks on
-// one host detect this earlier: see deadlock.h. A rank in a Send or Recv must have answered itself. If it is stopped,
-// the message may have arrived long ago.
+// cannot match this rank's call. One of the two calls is a Send or Recv that the other rank does not expect. Ranks on
+// one host detect this earlier: see deadlock.h.
+//
+// A rank in a Send or Recv must have answered itself. If it is stopped, the message may have arrived long ago.
 func (s *survey) opposite(rank int) (odd int, found bool) {
 	own := s.all[s.me]
 	seen := map[int]bool{s.me: true}
