@@ -31,8 +31,8 @@ func (g *Group) MonitoredBarrier(ctx context.Context, limit time.Duration) error
 //
 // Cost on one host for S bytes and P ranks: up to 56 bytes, each rank sends one cache line to each other rank. Up to 4
 // KiB, and for two ranks at any size, every rank reads the data of all others. Above that, each rank reduces one P-th
-// for all ranks, in chunks that fit in the cache: α + 2·S·β + S·γ. β and γ are the seconds to copy and to reduce
-// a byte.
+// for all ranks, in chunks that fit in the cache: α + 2·S·β + S·γ. β and γ are the seconds to copy and to
+// reduce a byte.
 //
 // Over H hosts of L ranks, each rank sends a slice of S/L bytes. This adds 2·(H-1)/H·S/L·β, where β is that of the
 // network. See Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.

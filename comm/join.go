@@ -145,8 +145,9 @@ func join(ctx context.Context, s settings) (*Group, error) {
 // spareThread lets Go run a second thread on a machine with one CPU, unless the user set GOMAXPROCS.
 //
 // With one, the runtime takes the processor away from every C call longer than 20 µs. It wakes a thread for it
-// and polls again 20 µs later (retake in Go's proc.go), on the CPU that the call uses. With a second, idle one, the runtime
-// does not disturb the call. Asynchronous calls then also make progress while the caller computes.
+// and polls again 20 µs later (retake in Go's proc.go), on the CPU that the call uses. With a second, idle
+// one, the runtime does not disturb the call. Asynchronous calls then also make progress while the caller
+// computes.
 func spareThread() {
 	if inherited(env.VarGoMaxProcs) == "" && runtime.GOMAXPROCS(0) == 1 {
 		runtime.GOMAXPROCS(2)
