@@ -332,8 +332,7 @@ func (h *Head) receiveHello(c *inbound, in, conn net.Conn) {
 	}
 	_ = c.SetDeadline(time.Time{})
 	m := &Member{Conn: conn, Hello: hello, NodeRank: hello.NodeRank, Peer: c.peer}
-	if refusal := h.accept(m); refusal != nil {
-		h.forget(c) // so that Close lets it read the refusal
+	if refusal := h.accept(c, m); refusal != nil {
 		h.nodeNotices.add("the node %s at %v was refused: %s", hello.Name(), c.peer.Addr(), refusal.Refusal)
 		h.answer(c, conn, refusal)
 	}

@@ -57,6 +57,24 @@ func exchange(t *testing.T, from, to net.Conn, text string) {
 	require.Equal(t, text, string(got))
 }
 
+// The connection of a member is not pending any more: Close would close it right after Wait has returned it.
+func TestMembersAreNotPending(t *testing.T) {
+	heads, pending := make(chan *Head, 1), make(chan int, 1)
+	cfg := settings(0, 2, 0, secret)
+	cfg.OnChange = func(int, bool) { pending <- len((<-heads).pending.conns) } // the head's lock is held
+	h, err := Listen(t.Context(), cfg)
+	require.NoError(t, err)
+	defer h.Close()
+	heads <- h
+	node := come(t, t.Context(), settings(port(h), 2, 1, secret))
+	require.Zero(t, <-pending)
+	member := wait(t, h)[0]
+	require.NoError(t, h.Close())
+	<-node.done
+	require.NoError(t, node.err)
+	exchange(t, member.Conn, node.joined.Conn, "down")
+}
+
 // A node that starts before node 0 connects once node 0 listens.
 func TestLateHead(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {

@@ -50,9 +50,10 @@ func (r *roster) closeAll() {
 }
 
 // accept adds a node, or returns a refusal.
-func (h *Head) accept(m *Member) *Welcome {
+func (h *Head) accept(c *inbound, m *Member) *Welcome {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.pending.remove(c) // at once: Close must not close a member's connection, and lets others read the refusal
 	if refusal := h.checkHello(m); refusal != nil {
 		return refusal
 	}
