@@ -7,6 +7,7 @@ import (
 
 	"gorun/internal/printable"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/program"
 	"gorun/launcher/job"
 )
 
@@ -72,15 +73,17 @@ func (s *session) makePlan(opened job.Opened) (err error) {
 
 // reportPlan reports decisions, notes and warnings.
 func (s *session) reportPlan() {
-	if s.spec.PerNode.Kind == job.CountUnset && s.spec.Apps[0].NumRanks == 0 {
-		s.settings.note(s.plan.Why)
-	} else {
-		s.settings.detail(s.plan.Why)
+	if !s.dryRun { // a dry run prints the plan
+		if s.spec.PerNode.Kind == job.CountUnset && s.spec.Apps[0].NumRanks == 0 {
+			s.settings.note(s.plan.Why)
+		} else {
+			s.settings.detail(s.plan.Why)
+		}
+		for _, app := range s.plan.Apps {
+			s.settings.detail(fmt.Sprintf("program: %s (%s)", app.Path, app.Kind))
+		}
+		s.settings.detail("store: " + s.plan.Store.Why)
 	}
-	for _, app := range s.plan.Apps {
-		s.settings.detail(fmt.Sprintf("program: %s (%s)", app.Path, app.Kind))
-	}
-	s.settings.detail("store: " + s.plan.Store.Why)
 	for _, note := range s.plan.Notes {
 		s.settings.note(note)
 	}
@@ -88,6 +91,7 @@ func (s *session) reportPlan() {
 		s.settings.notify(warning)
 	}
 	if s.dryRun {
+		s.plan.UsesMPI = s.anyProgramHere(program.UsesMPI)
 		for _, note := range s.ncclExportNotes() {
 			s.settings.notify(note)
 		}

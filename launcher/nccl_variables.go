@@ -67,12 +67,19 @@ func (s *session) usesNCCL() bool {
 		if n.facts.NCCL.GPUs || len(n.facts.Machine.GPUs) > 0 {
 			return true
 		}
-		if !n.host.Here || n.joined { // do not open paths of other hosts here
+	}
+	return s.anyProgramHere(program.UsesNCCL)
+}
+
+// anyProgramHere reports whether a function is true for a program on this host. It opens no paths of other hosts here.
+func (s *session) anyProgramHere(is func(path string, argv []string) bool) bool {
+	for _, n := range s.nodes {
+		if !n.host.Here || n.joined {
 			continue
 		}
 		for i := range n.facts.Programs {
 			p := &n.facts.Programs[i]
-			if program.UsesNCCL(s.rankPath(i, p.Path), s.rankArgv(i, p)) {
+			if is(s.rankPath(i, p.Path), s.rankArgv(i, p)) {
 				return true
 			}
 		}

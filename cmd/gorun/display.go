@@ -30,7 +30,7 @@ func writeDisplay(w io.Writer, d dialect.Display, spec *job.Spec, p *job.Plan) {
 		_, _ = fmt.Fprintln(w, hostSlots(spec.Hosts, p))
 	}
 	if d.Map {
-		_, _ = fmt.Fprintln(w, rankTable(p))
+		_, _ = fmt.Fprintln(w, rankTable(p, show.Width(w)))
 	}
 	if d.RankMap {
 		for _, n := range p.Nodes {

@@ -21,6 +21,7 @@ type envOptions struct {
 	files   []string // for lint; "-" is standard input; without files: the environment and the libraries' own files
 	library string   // for lint: a file, or "none"; "" is the one that would be loaded
 	shell   bool     // print commands for a shell
+	all     bool     // list every variable
 }
 
 func envCommand(c *commandLine) *command {
@@ -41,6 +42,9 @@ func envCommand(c *commandLine) *command {
 	}, option{
 		Names: []string{"shell"}, Set: dialect.Switch(&o.shell),
 		Help: "print the settings that gorun would add as export lines, for eval; what says who a rank is is left out",
+	}, option{
+		Names: []string{"all"}, Set: dialect.Switch(&o.all),
+		Help: "list MPI's variables and those of PyTorch's launcher and gorun, too",
 	}, c.jsonOption("print everything as JSON")), c.JobOptions(shared...)...)
 	taken := c.JobOptionsExcept(true, append(shared, "json", "version", "help", "print-completion", "report")...)
 	return &command{
@@ -127,6 +131,7 @@ func (o *envOptions) run() error {
 		return exitWith(code)
 	}
 	e := newEnvironment(p, o.Spec.Tune)
+	e.all, e.mpi, e.more = o.all, p.UsesMPI || o.Spec.RequestsMPI(), "--all"
 	if o.shell {
 		return o.print(e.shell())
 	}

@@ -131,13 +131,13 @@ func TestShellOfOddNames(t *testing.T) {
 func TestValuesOfSome(t *testing.T) {
 	one, two := "eth0", "eno1"
 	e := environment{hosts: []string{"a", "b"}}
-	require.Equal(t, "a:eth0 b:eno1", e.value(envVariable{By: "host", Values: []*string{&one, &two}}))
-	require.Equal(t, "eth0", e.value(envVariable{By: "host", Values: []*string{&one, &one}}))
-	require.Equal(t, "eth0 -", e.value(envVariable{By: "rank", Values: []*string{&one, nil}}))
+	require.Equal(t, "a:eth0 b:eno1", e.value(&envVariable{By: "host", Values: []*string{&one, &two}}))
+	require.Equal(t, "eth0", e.value(&envVariable{By: "host", Values: []*string{&one, &one}}))
+	require.Equal(t, "eth0 -", e.value(&envVariable{By: "rank", Values: []*string{&one, nil}}))
 	long := strings.Repeat("x", 40)
-	require.Equal(t, "eth0 …", e.value(envVariable{By: "rank", Values: []*string{&one, &long, &long}}))
+	require.Equal(t, "eth0 …", e.value(&envVariable{By: "rank", Values: []*string{&one, &long, &long}}))
 	require.Equal(t, "eth0 eno1 eth0 eno1 …",
-		e.value(envVariable{By: "rank", Values: []*string{&one, &two, &one, &two, &one}}))
+		e.value(&envVariable{By: "rank", Values: []*string{&one, &two, &one, &two, &one}}))
 }
 
 func TestLintOfNothing(t *testing.T) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,9 @@ type environment struct {
 	Conf      []confVariable `json:"conf,omitempty"`     // from configuration files, unless a variable sets them
 	Left      []leftVariable `json:"left,omitempty"`     // settings that gorun would choose, but must not
 	hosts     []string
+
+	all, mpi bool   // list every variable that gorun knows, or also those for MPI
+	more     string // the option that lists all
 }
 
 type envVariable struct {
@@ -37,6 +42,8 @@ type envVariable struct {
 	// Meaning is from the database.
 	Meaning string `json:"meaning,omitempty"`
 	setting bool   // it is no identity of a rank
+	mpi     bool   // it is for MPI libraries
+	order   int    // in the table of variables
 	secret  bool
 }
 
@@ -95,7 +102,9 @@ func (e *environment) add(v plan.Variable, with envVariable) {
 	if known, found := nccl.Lookup(v.Name); found {
 		with.Meaning = known.Meaning
 	}
-	with.setting, with.secret = isSetting(v.Name), v.Shown() != v.Value
+	row, order := rowOf(v.Name)
+	with.order = order
+	with.setting, with.mpi, with.secret = row.Class == plan.ClassSetting, row.MPI, v.Shown() != v.Value
 	e.Variables = append(e.Variables, with)
 }
 
@@ -116,15 +125,16 @@ func (e *environment) addEach(by string, each [][]plan.Variable) {
 	}
 }
 
-// isSetting reports whether a variable is neither the identity of a rank nor one of gorun's own.
-func isSetting(name string) bool {
-	for _, row := range plan.Table() {
+// rowOf returns the row of a variable, and its index; that of a variable that gorun does not know is a setting.
+func rowOf(name string) (row plan.Row, index int) {
+	rows := plan.Table()
+	for i, row := range rows {
 		prefix, pattern := strings.CutSuffix(row.Name, "*")
 		if row.Name == name || pattern && strings.HasPrefix(name, prefix) {
-			return row.Class == plan.ClassSetting
+			return row, i
 		}
 	}
-	return true
+	return plan.Row{Class: plan.ClassSetting}, len(rows)
 }
 
 // localConf reads the configuration files of this host.
@@ -145,7 +155,7 @@ func (e *environment) localConf() (list []confVariable) {
 
 // table lists settings, then the identity of ranks, wrapped to width unless that is 0.
 func (e *environment) table(width int) string {
-	settings := e.rows("SETTING", true)
+	rows := append([][]string{{"NAME", "VALUE", "WHY"}}, e.rows(true)...)
 	for _, c := range e.Conf {
 		from, why := c.File, "the library reads it there"
 		if c.Hosts != nil {
@@ -154,65 +164,93 @@ func (e *environment) table(width int) string {
 		if slices.ContainsFunc(e.Left, func(l leftVariable) bool { return l.Name == c.Name }) {
 			why += ", so gorun leaves it alone"
 		}
-		settings = append(settings, []string{c.Name, show.OrDash(c.Value), from, why})
+		rows = append(rows, []string{c.Name, show.OrDash(c.Value), from + ": " + why})
 	}
 	for _, l := range e.Left {
 		if !slices.ContainsFunc(e.Conf, func(c confVariable) bool { return c.Name == l.Name }) {
-			settings = append(settings, []string{l.Name, "(left alone)", "", l.Reason})
+			rows = append(rows, []string{l.Name, "(left alone)", l.Reason})
 		}
 	}
-	identity := e.rows("IDENTITY", false)
+	rows = append(rows, e.rows(false)...)
 	for _, r := range e.Removed {
-		identity = append(identity, []string{r.Name, "(removed)", "", r.Reason})
+		rows = append(rows, []string{r.Name, "(removed)", r.Reason})
 	}
-	text := show.Table(identity, width)
-	if len(settings) > 1 {
-		text = show.Table(settings, width) + "\n" + text
-	}
-	inherited := 0
-	for _, v := range e.Variables {
-		if v.isUnknown() {
+	return show.Join("\n", show.Table(rows, width), e.footer(width))
+}
+
+// footer says what the table leaves out.
+func (e *environment) footer(width int) (text string) {
+	inherited, hidden := 0, 0
+	for i := range e.Variables {
+		switch v := &e.Variables[i]; {
+		case v.isUnknown():
 			inherited++
+		case !e.shows(v):
+			hidden++
 		}
+	}
+	var lines []string
+	if hidden > 0 {
+		what := "for MPI, PyTorch's launcher and gorun itself"
+		if e.mpi {
+			what = "for PyTorch's launcher and gorun itself"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %s lists them.", show.Count(hidden, "more variable"), what, e.more))
 	}
 	if inherited > 0 {
-		text += "\n" + inheritedNote(inherited) + "\n"
+		lines = append(lines, show.Count(inherited, "inherited variable")+", unchanged: --json lists them.")
 	}
 	if n := len(e.Withheld); n > 0 {
-		text += withheldNote(n) + "\n"
+		lines = append(lines, show.Count(n, "inherited variable")+
+			" for this host only: --json lists them as withheld, -x NAME sends one.")
+	}
+	for _, line := range lines {
+		text += strings.Join(show.Wrap(line, cmp.Or(width, math.MaxInt)), "\n") + "\n"
 	}
 	return text
 }
 
 // isUnknown reports whether a variable was inherited and means nothing to gorun or the database.
-func (v envVariable) isUnknown() bool {
+func (v *envVariable) isUnknown() bool {
 	return v.Origin == plan.Inherited && v.Meaning == "" && v.setting
 }
 
+// shows reports whether the table lists a variable of gorun's: users seldom need those of other kinds of programs, and
+// those by which PyTorch's launcher and gorun know their ranks.
+func (e *environment) shows(v *envVariable) bool {
+	internal := !v.setting && (strings.HasPrefix(v.Name, "TORCHELASTIC_") || strings.HasPrefix(v.Name, "GORUN_"))
+	return e.all || v.Origin != plan.Gorun || !internal && (e.mpi || !v.mpi)
+}
+
 // rows lists either the settings or the other variables.
-func (e *environment) rows(heading string, settings bool) [][]string {
-	rows := [][]string{{heading, "VALUE", "FROM", "WHY"}}
-	for _, v := range e.Variables {
-		if v.setting == settings && !v.isUnknown() {
-			rows = append(rows, []string{v.Name, e.value(v), string(v.Origin), v.explanation()})
+func (e *environment) rows(settings bool) (rows [][]string) {
+	for _, v := range slices.SortedStableFunc(slices.Values(e.Variables), func(a, b envVariable) int {
+		return a.order - b.order
+	}) {
+		if v.setting == settings && !v.isUnknown() && e.shows(&v) {
+			rows = append(rows, []string{v.Name, e.value(&v), v.explanation()})
 		}
 	}
 	return rows
 }
 
 // explanation says why a variable is set and, where the user set it, what it means.
-func (v envVariable) explanation() string {
+func (v *envVariable) explanation() string {
 	switch {
 	case v.Level != "":
 		return string(v.Level) + ": " + v.Reason
 	case v.Origin == plan.Gorun && v.Reason != "":
 		return v.Reason
+	case v.Origin == plan.Inherited:
+		return show.Join(": ", string(v.Origin), cmp.Or(v.Meaning, v.Reason))
+	case strings.HasPrefix(v.Reason, string(v.Origin)):
+		return show.Join(": ", v.Reason, v.Meaning)
 	}
-	return show.Join(": ", v.Reason, v.Meaning)
+	return show.Join(": ", string(v.Origin), v.Reason, v.Meaning)
 }
 
 // value formats the values of a variable; consecutive numbers are "0..3".
-func (e *environment) value(v envVariable) string {
+func (e *environment) value(v *envVariable) string {
 	const maxWidth = 60 // of several values
 	if v.Value != nil {
 		return show.OrDash(*v.Value)
@@ -240,6 +278,9 @@ func (e *environment) value(v envVariable) string {
 	}
 	return texts[0] + " …"
 }
+
+// maxValues is the number of ranks or hosts whose values a row shows.
+const maxValues = 4
 
 // foldValues formats equal values as one, consecutive numbers as "0..3", and others as "".
 func foldValues(texts []string) string {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/env/plan"
 	"gorun/internal/printable"
@@ -14,13 +15,30 @@ import (
 	"gorun/launcher/job"
 )
 
-// writePlan prints what would start, as tables or as JSON. The same spec on the same host prints the same bytes.
-func writePlan(w io.Writer, p *job.Plan, asJSON bool) error {
-	if asJSON {
+// writePlan prints what would start, as JSON or as text: the plan, and with -v the ranks' variables. The same spec on
+// the same host prints the same bytes.
+func writePlan(w io.Writer, p *job.Plan, inv *dialect.Invocation) error {
+	if inv.JSON {
 		return show.JSON(w, maskSecrets(*p))
 	}
-	_, err := io.WriteString(w, show.Table(jobRows(p), 0)+"\n"+rankTable(p)+"\n"+show.Table(variableRows(p), 0))
+	width, mpi := show.Width(w), p.UsesMPI || inv.Spec.RequestsMPI()
+	text := planText(p, mpi, width) + "\n"
+	switch {
+	case inv.Verbose == 0:
+		text += "Add -v to see the variables of the ranks.\n"
+	default:
+		e := newEnvironment(p, inv.Spec.Tune)
+		e.all, e.mpi, e.more = inv.Verbose > 1, mpi, "-vv"
+		text += e.table(width)
+	}
+	_, err := io.WriteString(w, text)
 	return err
+}
+
+// planText describes the ranks, their placement, their store and their command lines, wrapped to width unless that is
+// 0; with mpi also how MPI programs start.
+func planText(p *job.Plan, mpi bool, width int) string {
+	return show.Table(jobRows(p, mpi), width) + "\n" + rankTable(p, width)
 }
 
 func maskSecrets(p job.Plan) *job.Plan {
@@ -41,34 +59,90 @@ func maskSecrets(p job.Plan) *job.Plan {
 	return &p
 }
 
-func jobRows(p *job.Plan) [][]string {
-	rows := [][]string{
-		{"ranks", p.Why},
-		{"store", fmt.Sprintf("%s:%s", p.Store.Addr, p.Store.Port), "(" + p.Store.Why + ")"},
+func jobRows(p *job.Plan, mpi bool) [][]string {
+	port := ":" + p.Store.Port
+	if p.Store.Port == job.AtStart {
+		port = ", a free port"
 	}
+	rows := append([][]string{{"ranks", p.Why}}, hostRows(p)...)
+	rows = append(rows, commandRows(p)...)
+	rows = append(rows, []string{"store", p.Store.Addr + port + ": " + p.Store.Why})
+	if mpi || len(p.Worlds) > 1 {
+		rows = append(rows, []string{"MPI", worlds(p) + ": " + cmp.Or(p.MPIWhy, "--mpi="+p.MPI.String())})
+	}
+	if p.Stdin != "rank 0" {
+		rows = append(rows, []string{"stdin", p.Stdin})
+	}
+	if p.Logs != nil {
+		rows = append(rows, []string{"logs", p.Logs.Dir})
+	}
+	ending := []string{fmt.Sprintf("ranks have %s to stop (--grace)", p.Grace)}
+	if p.Timeout > 0 {
+		ending = append(ending, fmt.Sprintf("the job has %s (--timeout)", p.Timeout))
+	}
+	if p.HangTimeout > 0 {
+		ending = append(ending, fmt.Sprintf("it hangs after %s of silence (--hang-timeout)", p.HangTimeout))
+	}
+	if p.MaxRestarts > 0 {
+		ending = append(ending, fmt.Sprintf("it restarts up to %s (--max-restarts)", show.Count(p.MaxRestarts, "time")))
+	}
+	return append(rows, []string{"ending", strings.Join(ending, ", ")})
+}
+
+// hostRows lists the hosts of a job on several.
+func hostRows(p *job.Plan) (rows [][]string) {
+	names := make([]string, len(p.Nodes))
+	for i, n := range p.Nodes {
+		names[i] = n.Name
+	}
+	if len(names) > 1 {
+		rows = append(rows, []string{"hosts", job.HostRanges(names)})
+	}
+	if len(p.Unused) > 0 {
+		rows = append(rows, []string{"unused", job.HostRanges(p.Unused) + ": no rank is there"})
+	}
+	return rows
+}
+
+// commandRows lists the programs' command lines and directories, and those that some nodes start differently.
+func commandRows(p *job.Plan) (rows [][]string) {
 	for _, app := range p.Apps {
-		rows = append(rows, []string{"program", shellwords.Join(app.Argv), "(" + app.Kind + ")"})
+		rows = append(rows, commandRow(app, nil))
 		if app.Dir != "" {
 			rows = append(rows, []string{"directory", app.Dir})
 		}
 	}
-	rows = append(rows, nodeRows(p)...)
-	rows = append(rows, []string{"mpi", worlds(p), "(" + cmp.Or(p.MPIWhy, "--mpi="+p.MPI.String()) + ")"},
-		[]string{"stdin", p.Stdin})
-	if p.Logs != nil {
-		rows = append(rows, []string{"logs", p.Logs.Dir})
+	var others []job.AppRun
+	hosts := make(map[string][]string) // by command line
+	for _, n := range p.Nodes {
+		for _, app := range n.Apps {
+			line := shellwords.Join(app.Argv)
+			if hosts[line] == nil {
+				others = append(others, app)
+			}
+			hosts[line] = append(hosts[line], n.Name)
+		}
 	}
-	ending := fmt.Sprintf("ranks have %s to end (--grace)", p.Grace)
-	if p.Timeout > 0 {
-		ending += fmt.Sprintf(", the job has %s (--timeout)", p.Timeout)
+	for _, app := range others {
+		rows = append(rows, commandRow(app, hosts[shellwords.Join(app.Argv)]))
 	}
-	if p.HangTimeout > 0 {
-		ending += fmt.Sprintf(", it hangs after %s of silence (--hang-timeout)", p.HangTimeout)
+	return rows
+}
+
+// commandRow shows a command line with what it does not tell: the kind of program, and the hosts that have it so.
+func commandRow(app job.AppRun, hosts []string) []string {
+	var notes []string
+	if app.Kind != "executable" {
+		notes = append(notes, app.Kind)
 	}
-	if p.MaxRestarts > 0 {
-		ending += fmt.Sprintf(", it is restarted up to %d times (--max-restarts)", p.MaxRestarts)
+	if hosts != nil {
+		notes = append(notes, "on "+job.HostRanges(hosts))
 	}
-	return append(rows, []string{"ending", ending})
+	text := shellwords.Join(app.Argv)
+	if notes != nil {
+		text += " (" + strings.Join(notes, ", ") + ")"
+	}
+	return []string{"command", text}
 }
 
 // worlds describes the job's MPI_COMM_WORLDs and the protocol that makes them.
@@ -84,34 +158,13 @@ func worlds(p *job.Plan) string {
 	}
 }
 
-// nodeRows lists the programs that some nodes start differently from the first node, and the hosts without ranks.
-func nodeRows(p *job.Plan) (rows [][]string) {
-	var kinds [][2]string // command line, kind
-	hosts := make(map[string][]string)
-	for _, n := range p.Nodes {
-		for _, app := range n.Apps {
-			line := shellwords.Join(app.Argv)
-			if hosts[line] == nil {
-				kinds = append(kinds, [2]string{line, app.Kind})
-			}
-			hosts[line] = append(hosts[line], n.Name)
-		}
-	}
-	for _, k := range kinds {
-		rows = append(rows, []string{"program", k[0], fmt.Sprintf("(%s, on %s)", k[1], job.HostRanges(hosts[k[0]]))})
-	}
-	if len(p.Unused) > 0 {
-		rows = append(rows, []string{"left out", job.HostRanges(p.Unused), "(no rank is there)"})
-	}
-	return rows
-}
-
 // maxUnfolded is the largest number of ranks of which each has a row.
 const maxUnfolded = 16
 
-// rankTable lists where ranks run, and why there. In large jobs, ranks that differ in nothing share a row.
-func rankTable(p *job.Plan) string {
-	rows := [][]string{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "MEMORY", "PLACE", "PROGRAM"}}
+// rankTable lists where ranks run, and why there. In large jobs, ranks that differ in nothing share a row. It leaves
+// out what is the same for all ranks or is not known.
+func rankTable(p *job.Plan, width int) string {
+	rows := [][]string{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "MEMORY", "PLACEMENT", "PROGRAM"}}
 	if len(p.Ranks) > maxUnfolded {
 		for _, row := range foldRanks(p) {
 			rows = append(rows, row.cells())
@@ -121,7 +174,18 @@ func rankTable(p *job.Plan) string {
 			rows = append(rows, rankRowOf(p, i).cells())
 		}
 	}
-	return show.Table(show.WithoutEmpty(rows, 5, 6), 0)
+	const local, program = 2, 7
+	first := rows[1][program]
+	same := !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[program] != first })
+	for _, row := range rows[1:] {
+		if len(p.Nodes) == 1 {
+			row[local] = ""
+		}
+		if same {
+			row[program] = ""
+		}
+	}
+	return show.Table(show.WithoutEmpty(rows, local, program), width)
 }
 
 // rankRow is the row of one rank, or of successive ranks of a node that are placed alike, on one or several hosts.
@@ -204,43 +268,6 @@ func joinRanks(ranks [][]int) string {
 	return strings.Join(texts, ",")
 }
 
-func variableRows(p *job.Plan) [][]string {
-	rows := [][]string{{"VARIABLE", "VALUE", "FROM", "WHY"}}
-	inherited := 0
-	for _, v := range p.Common {
-		if v.Origin == plan.Inherited && isSetting(v.Name) {
-			inherited++
-			continue
-		}
-		rows = append(rows, []string{v.Name, show.OrDash(v.Shown()), string(v.Origin), v.Reason})
-	}
-	nodes, ranks := environments(p)
-	for _, v := range distinct(nodes, plan.Inherited) {
-		rows = append(rows, []string{v.Name, firstValues(nodes, v.Name) + " (by host)", string(v.Origin), v.Reason})
-	}
-	for _, v := range distinct(ranks, "") {
-		rows = append(rows, []string{v.Name, firstValues(ranks, v.Name), string(v.Origin), v.Reason})
-	}
-	for _, r := range p.Removed {
-		rows = append(rows, []string{r.Name, "(removed)", "", r.Reason})
-	}
-	if inherited > 0 {
-		rows = append(rows, []string{"", inheritedNote(inherited)})
-	}
-	if n := len(p.Withheld); n > 0 {
-		rows = append(rows, []string{"", withheldNote(n)})
-	}
-	return rows
-}
-
-func inheritedNote(n int) string {
-	return fmt.Sprintf("and %d inherited ones, unchanged (--json lists them)", n)
-}
-
-func withheldNote(n int) string {
-	return fmt.Sprintf("other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)", n)
-}
-
 // environments returns the variables that each node and each rank has for itself.
 func environments(p *job.Plan) (nodes, ranks [][]plan.Variable) {
 	for _, n := range p.Nodes {
@@ -250,36 +277,4 @@ func environments(p *job.Plan) (nodes, ranks [][]plan.Variable) {
 		ranks = append(ranks, r.Env)
 	}
 	return nodes, ranks
-}
-
-// distinct returns the variables of all environments, each name once, except those of one origin.
-func distinct(environments [][]plan.Variable, except plan.Origin) (list []plan.Variable) {
-	seen := make(map[string]bool)
-	for _, v := range slices.Concat(environments...) {
-		if v.Origin != except && !seen[v.Name] {
-			list, seen[v.Name] = append(list, v), true
-		}
-	}
-	return list
-}
-
-// maxValues is the number of ranks or hosts whose values a row shows.
-const maxValues = 4
-
-// firstValues lists what the first environments have for a variable.
-func firstValues(environments [][]plan.Variable, name string) string {
-	var list []string
-	for _, environment := range environments[:min(len(environments), maxValues)] {
-		text := "-"
-		for _, v := range environment {
-			if v.Name == name {
-				text = v.Shown()
-			}
-		}
-		list = append(list, text)
-	}
-	if len(environments) > maxValues {
-		list = append(list, "…")
-	}
-	return strings.Join(list, " ")
 }

@@ -88,7 +88,7 @@ func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 	if err != nil {
 		return reportStartFailure(suggestCommand(err, inv.Spec)).ExitCode
 	}
-	if err := writePlan(os.Stdout, p, inv.JSON); err != nil {
+	if err := writePlan(os.Stdout, p, &inv); err != nil {
 		notify(os.Stderr, err.Error())
 		return job.ExitLauncher
 	}

@@ -121,9 +121,8 @@ var likenesses = []struct {
 }{
 	{regexp.MustCompile(`\(pid \d+\)`), "(pid N)"},
 	{regexp.MustCompile(`(?m) after [0-9.]+m?s$`), " after T"},
-	{regexp.MustCompile(`and \d+ inherited ones`), "and N inherited ones"},
+	{regexp.MustCompile(`\d+ inherited variables?`), "N inherited variables"},
 	{regexp.MustCompile(`(\S) {2,}`), "$1  "},
-	{regexp.MustCompile(`(?m)^ {9,}and`), "  and"},
 }
 
 func checkJSON(ts *testscript.TestScript, neg bool, args []string) {

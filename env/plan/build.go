@@ -255,7 +255,7 @@ func (b *builder) removalReason(r *rule) string {
 		return "" // the store already listens there
 	case r.Name == env.VarJob, r.Name == env.VarJobEngine:
 		return "" // ranks get it, in VarJob with this job's ID appended
-	case r.mpi && !b.applies(r):
+	case r.MPI && !b.applies(r):
 		return "an outer launcher's; this job's ranks get none (--mpi)"
 	case r.Source == slurmSource && r.value != nil && b.slurm == nil:
 		return "of Slurm, in whose job not all of the ranks are"

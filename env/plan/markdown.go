@@ -11,8 +11,8 @@ func Markdown() string {
 <!-- Generated from env/plan by ` + "`make docs`" + `; edit the table there. -->
 
 A rank inherits gorun's own environment. gorun adds the place of the rank in its
-job and a few settings, and removes what would mislead it. ` + "`gorun --dry-run`" + ` prints
-the environment of a job's ranks with the origin and the reason of every variable.
+job and a few settings, and removes what would mislead it. ` + "`gorun env`" + ` prints
+the variables of a job's ranks with their values and reasons, ` + "`--all`" + ` those for MPI and gorun itself, too.
 
 ## Set by gorun
 
@@ -23,7 +23,7 @@ or TORCHELASTIC_RUN_ID an inherited one is an outer launcher's and no wish; -x a
 
 `)
 	ruleTable(&b, func(r *rule) bool {
-		return r.value != nil && r.Source != slurmSource && !r.mpi && r.level == ""
+		return r.value != nil && r.Source != slurmSource && !r.MPI && r.level == ""
 	}, "variable", "kind", "value", "reason", "defined by")
 
 	tuning(&b)
@@ -66,9 +66,9 @@ Ranks on the host that gorun was started on inherit all of its environment. Rank
 itself inherit from it what this table lists, but nothing that looks like a secret by its name or value
 (` + "`NCCL_…_KEY`, `http://user:password@…`" + `); ` + "`-x NAME`" + ` sends any variable,
 ` + "`-x 'PREFIX*'`" + ` all that begin so, and ` + "`--export-all`" + ` all but what belongs to one host. What -x
-gives counts before what is inherited. ` + "`gorun --dry-run`" + ` names what is not sent. Called mpiexec gorun sends
-what this table does not list, too, as Hydra does; but what belongs to one host stays, and what looks like a secret
-needs -x or ` + "`-genvall`" + `. ` + "`-genvnone`, `-genvlist`" + ` and their like,
+gives counts before what is inherited. ` + "`gorun --dry-run --json`" + ` names what is not sent. Called mpiexec
+gorun sends what this table does not list, too, as Hydra does; but what belongs to one host stays, and what looks like
+a secret needs -x or ` + "`-genvall`" + `. ` + "`-genvnone`, `-genvlist`" + ` and their like,
 ` + "`GORUN_EXPORT_ALL=0` and `HYDRA_ENV=none`" + ` end that. Where each host has its own gorun command line
 (` + "`--nnodes 2 --node-rank 1 …`" + `), its ranks inherit that one's environment, whole.
 
@@ -126,7 +126,7 @@ LOCAL_RANK of the first table stay those of the whole job with ` + "`--world=app
 libraries (OMPI_MCA_…, MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…) are passed on.
 
 `)
-	ruleTable(b, func(r *rule) bool { return r.mpi }, "variable", "kind", "value", "reason", "defined by")
+	ruleTable(b, func(r *rule) bool { return r.MPI }, "variable", "kind", "value", "reason", "defined by")
 }
 
 // insideSlurm writes the Slurm variables of ranks.

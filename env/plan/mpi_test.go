@@ -25,7 +25,7 @@ func mpiJob(ranks int, inherited ...string) Inputs {
 func ofMPI(e Environment, rank int) map[string]string {
 	found := make(map[string]string)
 	for _, v := range e.all(0, rank) {
-		if r := ruleFor(v.Name); r != nil && r.mpi {
+		if r := ruleFor(v.Name); r != nil && r.MPI {
 			found[v.Name] = v.Value
 		}
 	}

@@ -34,6 +34,8 @@ type Row struct {
 	Reason string
 	// Source is the software that defined the variable.
 	Source string
+	// MPI marks variables for MPI libraries.
+	MPI bool
 }
 
 // rule is a row and its implementation.
@@ -48,9 +50,8 @@ type rule struct {
 	ofOuter bool
 	// chosen marks a setting that comes from an option of this job, which overrides an inherited value.
 	chosen bool
-	// when reports whether the rule applies to a job; nil means all jobs. mpi marks rules that depend on MPI.
+	// when reports whether the rule applies to a job; nil means all jobs.
 	when func(b *builder) bool
-	mpi  bool
 	// why replaces Reason if it depends on the job, whyOf if it depends on the rank's node.
 	why   func(b *builder) string
 	whyOf func(p view) string
@@ -80,7 +81,7 @@ func launchers(source string, rows ...rule) []rule  { return group(ClassLauncher
 // mpiRows are rules for MPI variables, which ranks get if the job serves MPI.
 func mpiRows(class Class, source string, rows ...rule) []rule {
 	for i := range rows {
-		rows[i].mpi = true
+		rows[i].MPI = true
 		if rows[i].when == nil {
 			rows[i].when = (*builder).offersMPI
 		}

@@ -85,7 +85,7 @@ func forwarded(t *testing.T, f fleet) {
 func dryRun(t *testing.T, f fleet) {
 	plan := func(more ...string) string {
 		args := slices.Concat(more, []string{
-			"--dry-run", "-H", "h1:2,h2:1", "-x", "WANDB_API_KEY", "-x", "PLAIN", "touch",
+			"--dry-run", "-v", "-H", "h1:2,h2:1", "-x", "WANDB_API_KEY", "-x", "PLAIN", "touch",
 			"/tmp/a file",
 		})
 		return f.gorun(args...).with("WANDB_API_KEY=hush-1", "PLAIN=to see", "NCCL_PASSWORD=hush-2", "GORUN_TOKEN=hush-3",
@@ -100,7 +100,7 @@ func dryRun(t *testing.T, f fleet) {
 	require.Contains(t, text, "touch '/tmp/a file'")
 	require.Regexp(t, `(?m)^2 +h2 +0 `, text)
 	require.Regexp(t, `(?m)^PLAIN +to see +-x `, text)
-	require.Contains(t, text, "other hosts do not get ")
+	require.Contains(t, text, " for this host only: ")
 	require.Contains(t, machine, `"NCCL_PASSWORD"`, "what is withheld is named")
 	require.Error(t, f.Command("h1", "test", "-e", "/tmp/a file").Run())
 }

@@ -215,7 +215,7 @@ func TestJobsAskNVML(t *testing.T) {
 // --dry-run finds the free GPUs as the job would, and --report-bindings the NVLinks. A crash costs only a note.
 func TestPlansAskNVML(t *testing.T) {
 	t.Parallel()
-	dry := onFourGPUs(t, "", false, "--gpus", "free", "--dry-run", "true").with(libraryBusy + "=02")
+	dry := onFourGPUs(t, "", false, "--gpus", "free", "--dry-run", "-v", "true").with(libraryBusy + "=02")
 	assert.Contains(t, dry.succeed(t), "GPU-1,GPU-3")
 
 	got := onFourGPUs(t, "", false, "-n", "2", "--report-bindings", "true").run(t)

@@ -51,6 +51,8 @@ type Plan struct {
 	MPI         MPIMode `json:"mpi"`
 	MPIWhy      string  `json:"mpi_why,omitempty"`
 	WorldPerApp bool    `json:"world_per_app,omitempty"`
+	// UsesMPI reports that a program is known to use an MPI library. Only a dry run looks.
+	UsesMPI bool `json:"-"`
 	// Worlds are the MPI_COMM_WORLDs: one, or one for each app, and those of spawned ranks.
 	Worlds []world.World `json:"-"`
 

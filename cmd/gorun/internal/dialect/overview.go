@@ -74,7 +74,7 @@ var topics = []topic{
 		[]Group{GroupProgram},
 		[]Example{
 			{"gorun -x OMP_NUM_THREADS=4 ./app", "set a variable"},
-			{"gorun -n 2 --dry-run ./app", "show all variables with reasons"},
+			{"gorun -n 2 --dry-run -v ./app", "show the variables with reasons"},
 			{"gorun env --explain NCCL_IB_HCA", "explain a variable"},
 		},
 		"Every option has a variable: GORUN_LOG_DIR sets the default of --log-dir. More: docs/reference/variables.md.",

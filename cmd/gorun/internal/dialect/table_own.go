@@ -106,7 +106,7 @@ func (p *Line) ownLook() []Option {
 		},
 		{
 			Names: []string{"dry-run"}, Family: familyDryRun, Set: Switch(&p.DryRun),
-			Help: "print the plan for each rank, with reasons, and stop",
+			Help: "print the plan and stop; -v adds the ranks' variables",
 		},
 		{Names: []string{"json"}, Help: "print the plan of --dry-run as JSON", Set: Switch(&p.JSON)},
 		{

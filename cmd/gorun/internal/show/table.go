@@ -9,16 +9,17 @@ import (
 	"gorun/internal/printable"
 )
 
-// minLastColumn is the least width to which Table wraps the last column beside the others.
-const minLastColumn = 40
+// minLastColumn is the least width to which Table wraps the last column beside the others, minFirstColumn the least to
+// which it narrows the first one for that.
+const minLastColumn, minFirstColumn = 28, 12
 
 // belowIndent precedes a last column that is below the others.
 const belowIndent = "    "
 
 // Table aligns rows in columns that are two spaces apart. It escapes what a terminal would obey, see
 // printable.Text. The last cell of each row is not padded. Unless width is 0, the last column is wrapped to it,
-// beside the other columns or, where they leave too little room, below them. Rows that are shorter than the first
-// are not wrapped.
+// beside the other columns. Where they leave too little room, long cells of the first column are on lines of their own,
+// or the last column is below the others. Rows that are shorter than the first are not wrapped.
 func Table(rows [][]string, width int) string {
 	rows = fit(escaped(rows), width)
 	widths := columnWidths(rows)
@@ -64,9 +65,12 @@ func fit(rows [][]string, width int) (fitted [][]string) {
 		return rows
 	}
 	last := len(rows[0]) - 1
-	room := width
-	for _, w := range columnWidths(rows) {
-		room -= w + 2
+	room := roomForLast(rows, width)
+	if room < minLastColumn && last > 0 {
+		if first := columnWidths(rows)[0] - (minLastColumn - room); first >= minFirstColumn {
+			rows = breakAfterFirst(rows, first)
+			room = roomForLast(rows, width)
+		}
 	}
 	for _, row := range rows {
 		switch {
@@ -86,6 +90,25 @@ func fit(rows [][]string, width int) (fitted [][]string) {
 		}
 	}
 	return fitted
+}
+
+func roomForLast(rows [][]string, width int) int {
+	for _, w := range columnWidths(rows) {
+		width -= w + 2
+	}
+	return width
+}
+
+// breakAfterFirst puts first cells that are wider than width on lines of their own.
+func breakAfterFirst(rows [][]string, width int) (broken [][]string) {
+	for _, row := range rows {
+		if len(row) > 1 && utf8.RuneCountInString(row[0]) > width {
+			broken = append(broken, row[:1])
+			row = append([]string{""}, row[1:]...)
+		}
+		broken = append(broken, row)
+	}
+	return broken
 }
 
 // OrDash returns s, or "-" if it is empty.

@@ -17,7 +17,7 @@ func TestTable(t *testing.T) {
 	assert.Empty(t, Table(nil, 80))
 
 	// The last column is beside the others if there is room, else below them. Nothing is lost or too wide.
-	for _, width := range []int{61, 54, 53, 49} {
+	for _, width := range []int{61, 54, 42, 41} {
 		text := Table(rows, width)
 		for line := range strings.Lines(text) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), width, text)
@@ -27,7 +27,11 @@ func TestTable(t *testing.T) {
 	}
 	assert.Contains(t, Table(rows, 61), "B      2      word word")
 	assert.Contains(t, Table(rows, 61), "\n              word")
-	assert.Contains(t, Table(rows, 49), "B      2\n    word word")
+	assert.Contains(t, Table(rows, 41), "B      2\n    word word")
+
+	// A long name has a line of its own rather than that.
+	rows[2][0] = "A_LONG_NAME_OF_A_VARIABLE"
+	assert.Contains(t, Table(rows, 60), "A      1      short\n"+rows[2][0]+"\n       2      word word")
 }
 
 func TestWrap(t *testing.T) {
