@@ -85,6 +85,7 @@ type commandEntry struct {
 // after any option, it is a program.
 func commandList() []commandEntry {
 	return []commandEntry{
+		{"run", dialect.CategoryRun, runCommand},
 		{"launch", dialect.CategoryRun, launchCommand},
 		{"hosts", dialect.CategoryDiagnose, hostsCommand},
 		{"doctor", dialect.CategoryDiagnose, doctorCommand},
@@ -131,6 +132,13 @@ func publicCommands() (list []*cli.Command) {
 		}
 	}
 	return list
+}
+
+func commandNames() (names []string) {
+	for _, c := range publicCommands() {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 func newCommandLine(around dialect.Surroundings, args []string, stdout, stderr io.Writer) *commandLine {

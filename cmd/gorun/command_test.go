@@ -124,13 +124,12 @@ func TestWordsOfCommands(t *testing.T) {
 		"gorun help":                "",
 		"gorun help hosts":          "",
 		"gorun help launch":         "",
-		"gorun help me":             "no help on me; topics: hosts, placement, ",
-		"gorun help --bogus":        "no help on --bogus; ",
+		"gorun help me":             "help: me: no such topic or command",
+		"gorun help --bogus":        "unknown option --bogus",
 		"gorun completion zsh":      "",
 		"gorun completion":          "gorun completion takes the name of a shell: bash, zsh or fish",
 		"gorun completion tcsh":     "gorun completion takes the name of a shell: bash, zsh or fish",
 		"gorun completion bash zsh": "gorun completion takes the name of a shell: bash, zsh or fish",
-		"gorun completion --help":   "gorun completion takes the name of a shell: bash, zsh or fish",
 		"gorun version x":           "x: gorun version takes no arguments; gorun ./version starts a program of that name",
 		"gorun agent a b":           "gorun agent is what gorun starts on other hosts; ",
 		"gorun bench-rank":          "gorun bench-rank is what gorun bench starts; ",
@@ -145,13 +144,13 @@ func TestWordsOfCommands(t *testing.T) {
 		require.True(t, strings.HasPrefix(refused[0], want), "%s: %s", line, refused[0])
 	}
 	help := mustBe[*helpRequest](t, "gorun help launch")
-	require.Equal(t, dialect.Launch.Help(nil), help.text())
+	require.Equal(t, dialect.Launch.Help(nil), help.page)
 }
 
 // eachCommand visits the commands that have options.
 func eachCommand(t *testing.T, look func(t *testing.T, cmd *command)) {
 	for _, e := range commandList() {
-		if cmd := newCommandLine(aroundOf(), nil, nil, nil).build(e); !cmd.Hidden && e.name != "launch" {
+		if cmd := newCommandLine(aroundOf(), nil, nil, nil).build(e); !cmd.Hidden && cmd.request != nil {
 			t.Run(e.name, func(t *testing.T) { look(t, cmd) })
 		}
 	}
@@ -191,6 +190,27 @@ func TestHelpOfCommands(t *testing.T) {
 		require.True(t, parsedLine(t, "gorun "+cmd.Name+" --help").HelpRequested())
 	})
 	require.NotContains(t, dialect.Gorun.Help(publicCommands()), "agent  ", "it is gorun's own")
+}
+
+// Help on a command is one page, whichever way you ask for it.
+func TestWaysToHelp(t *testing.T) {
+	for _, name := range append(commandNames(), "hosts check") {
+		words := strings.Fields(name)
+		page := helpPage(words)
+		require.NotEmpty(t, page, name)
+		for _, args := range [][]string{
+			append([]string{"--help"}, words...), append([]string{"-h"}, words...), append(slices.Clone(words), "--help"),
+			append(slices.Clone(words), "-h"),
+		} {
+			asked, ok := helpWords(args)
+			require.True(t, ok, args)
+			require.Equal(t, page, helpPage(asked), args)
+		}
+	}
+	for _, line := range []string{"", "--help", "--help ./ps", "mpi --help", "--help agent", "x ps --help"} {
+		_, ok := helpWords(strings.Fields(line))
+		require.False(t, ok, line)
+	}
 }
 
 // parsedLine is a command line that was parsed.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -11,62 +11,111 @@ import (
 
 type helpRequest struct {
 	*commandLine
-	text func() string
+	page string
 }
 
 func helpCommand(c *commandLine) *command {
 	return &command{
-		request: &helpRequest{c, func() string { return dialect.Gorun.Overview(publicCommands()) }},
-		Command: cli.Command{Usage: "print help on a topic or a command"},
+		request: &helpRequest{commandLine: c},
+		Command: cli.Command{
+			Usage:       "print help on a topic or a command",
+			Description: "gorun help prints help on a topic or a command; without either, it shows what there is.",
+			UsageText:   "gorun help [TOPIC|COMMAND]",
+		},
+		Page: dialect.Page{
+			Examples: []dialect.Example{
+				{"gorun help placement", "explain a topic"},
+				{"gorun help doctor", "explain a command, as gorun doctor --help"},
+				{"gorun help all", "list all options of jobs"},
+			},
+			Codes: []dialect.Example{{"0", "help was printed"}, {"2", "a mistake on the command line"}},
+			Last:  "Topics: " + strings.Join(dialect.Topics(), ", ") + ".",
+		},
 	}
 }
 
 func (r *helpRequest) check(words []string) {
 	if words == nil {
+		r.page = dialect.Gorun.Overview(publicCommands())
 		return
 	}
-	if len(words) == 1 {
-		if page, ok := dialect.TopicHelp(words[0], publicCommands()); ok {
-			r.text = func() string { return page }
-			return
-		}
+	if r.page = helpPage(words); r.page != "" {
+		return
 	}
-	var commands []string
-	for _, e := range commandList() {
-		cmd := e.manual()
-		if cmd.Description == "" { // it has no help
-			continue
-		}
-		commands = append(commands, e.name)
-		if len(words) == 1 && words[0] == e.name {
-			r.text = cmd.help
-			return
-		}
-	}
-	r.refuse("no help on %s; topics: %s; commands: %s", words[0], strings.Join(dialect.Topics(), ", "),
-		strings.Join(commands, ", "))
+	nearest := dialect.NearestName(words[0], append(dialect.Topics(), commandNames()...))
+	r.Problem(dialect.HelpNeeded(fmt.Errorf("help: %s: no such topic or command", dialect.Typed(words)),
+		strings.TrimSuffix("gorun help "+nearest, " ")))
 }
 
-// hasHelp reports whether gorun help NAME prints a page.
-func hasHelp(name string) bool {
-	return findCommand(name) != nil || slices.Contains(dialect.Topics(), name)
+// helpPage returns the help on a topic or on a command, or "". The page on hosts is the topic's: it names the only
+// subcommand.
+func helpPage(words []string) string {
+	name := strings.Join(words, " ")
+	if page, ok := dialect.TopicHelp(name, publicCommands()); ok {
+		return page
+	}
+	if name == "hosts check" {
+		name = "hosts"
+	}
+	if e := findCommand(name); e != nil {
+		if cmd := e.manual(); cmd.Description != "" {
+			return cmd.help()
+		}
+	}
+	return ""
 }
 
-func (r *helpRequest) run() error { return r.print(r.text()) }
+// helpWords returns the words of `gorun help` that a command line means which has --help before or after a command:
+// gorun --help doctor, gorun doctor --help.
+func helpWords(args []string) (words []string, ok bool) {
+	isHelp := func(word string) bool { return word == "--help" || word == "-h" }
+	switch last := len(args) - 1; {
+	case last < 1:
+		return nil, false
+	case isHelp(args[0]):
+		words = args[1:]
+	case isHelp(args[last]) && findCommand(args[0]) != nil:
+		words = args[:last]
+	}
+	return words, words != nil && helpPage(words) != ""
+}
 
-// launchCommand is for help alone: main hands its command line to a dialect.
+func (r *helpRequest) run() error { return r.print(r.page) }
+
+// launchCommand and runCommand are for help alone: main hands their command lines to a dialect.
 func launchCommand(*commandLine) *command {
-	c, page := dialect.Launch.Manual()
-	c.Usage = "start a Python script as python -m torch.distributed.launch does"
+	return dialectCommand(dialect.Launch, "start a Python script as python -m torch.distributed.launch does")
+}
+
+func runCommand(*commandLine) *command {
+	return dialectCommand(dialect.Run, "start a program that is named like a command")
+}
+
+func dialectCommand(d *dialect.Dialect, usage string) *command {
+	c, page := d.Manual()
+	c.Usage = usage
 	return &command{Command: c, Page: page}
 }
 
 func completionCommand(c *commandLine) *command {
-	return &command{request: &wordRequest{
-		commandLine: c, atMost: 1, choices: dialect.Shells,
-		refusal: "gorun completion takes the name of a shell: bash, zsh or fish",
-		act:     func(shell string) error { return c.print(dialect.Gorun.Completion(shell, publicCommands())) },
-	}, Command: cli.Command{
-		Usage: "print a script that completes options: bash, zsh or fish",
-	}}
+	return &command{
+		request: &wordRequest{
+			commandLine: c, atLeast: 1, atMost: 1, choices: dialect.Shells,
+			refusal: "gorun completion takes the name of a shell: bash, zsh or fish",
+			act:     func(shell string) error { return c.print(dialect.Gorun.Completion(shell, publicCommands())) },
+		},
+		Command: cli.Command{
+			Usage:       "print a script that completes commands and options in your shell",
+			Description: "gorun completion prints a script that completes commands and options in your shell.",
+			UsageText:   "gorun completion bash|zsh|fish",
+		},
+		Page: dialect.Page{
+			Examples: []dialect.Example{
+				{"source <(gorun completion bash)", "for this shell; put it into ~/.bashrc"},
+				{"gorun completion zsh >~/.zfunc/_gorun", "for zsh, with ~/.zfunc in fpath"},
+				{"gorun completion fish >~/.config/fish/completions/gorun.fish", "for fish"},
+			},
+			Codes: []dialect.Example{{"0", "the script was printed"}, {"2", "a mistake on the command line"}},
+		},
+	}
 }

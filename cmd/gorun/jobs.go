@@ -51,7 +51,7 @@ func (r *jobsRequest) define(c cli.Command, success, failure string, examples ..
 	}
 	return &command{request: r, Command: c, Page: dialect.Page{
 		Examples: append(examples,
-			dialect.Example{fmt.Sprintf("gorun ./%[1]s, gorun -- %[1]s", r.command), "start a program of that name"}),
+			dialect.Example{"gorun run " + r.command, "start a program of that name"}),
 		Codes: []dialect.Example{
 			{"0", success}, {"1", failure}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"},
 		},

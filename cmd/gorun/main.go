@@ -33,15 +33,17 @@ func main() {
 // gorun runs a command line and returns the exit code.
 func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	around := surroundings()
-	isHelp := len(args) == 2 && (args[0] == "--help" || args[0] == "-h")
-	if isHelp && dialect.ByName(argv0) == dialect.Gorun && hasHelp(args[1]) {
-		args = []string{"help", args[1]}
+	isGorun := dialect.ByName(argv0) == dialect.Gorun
+	if words, ok := helpWords(args); ok && isGorun {
+		args = append([]string{"help"}, words...)
 	}
-	if len(args) > 0 && (dialect.ByName(argv0) == dialect.Gorun || joinsAsAgent(args)) {
+	if len(args) > 0 && (isGorun || joinsAsAgent(args)) {
 		switch e := findCommand(args[0]); {
 		case e == nil:
 		case e.name == "launch":
 			argv0, args = "torch.distributed.launch", args[1:]
+		case e.name == "run":
+			argv0, args = dialect.Run.Name, args[1:]
 		default:
 			return newCommandLine(around, args[1:], stdout, stderr).execute(*e)
 		}

@@ -101,12 +101,8 @@ func suggestCommand(err error, spec launcher.Spec) error {
 	if !ok || e.Code != job.ExitNotFound || e.Hint != "" || len(spec.Apps) != 1 || spec.Apps[0].Start != job.StartAuto {
 		return err
 	}
-	var names []string
-	for _, c := range publicCommands() {
-		names = append(names, c.Name)
-	}
-	if command := dialect.CommandFor(spec.Apps[0].Program, names); command != "" {
-		e.Hint = "try " + command
+	if command := dialect.CommandFor(spec.Apps[0].Program, commandNames()); command != "" {
+		e.Hint = "run " + command
 	}
 	return err
 }

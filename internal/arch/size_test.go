@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 738_000
-	maxTestTokens = 693_000
+	maxTokens     = 741_000
+	maxTestTokens = 695_000
 )
 
 func TestTokens(t *testing.T) {

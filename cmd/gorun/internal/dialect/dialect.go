@@ -69,6 +69,17 @@ var (
 		fallbacks:    [][2]string{linePrefix},
 		interpreters: gorunInterpreters, mpmd: true,
 	}
+	// Run is Gorun after the words gorun run: any word may be the program's name.
+	Run = func() *Dialect {
+		d := *Gorun
+		d.Name = "gorun run"
+		d.About = "gorun run starts a program as gorun does, also one that is named like a command of gorun."
+		d.examples = []Example{
+			{"gorun run -n 2 init", "two ranks of a program that is named init"},
+			{"gorun ./init", "one in this directory needs no run"},
+		}
+		return &d
+	}()
 	// Mpirun has Open MPI's conventions, Mpiexec those of Hydra (MPICH, Intel MPI).
 	Mpirun = &Dialect{
 		Name:  "mpirun",
@@ -204,6 +215,8 @@ func ByName(argv0 string) *Dialect {
 		return Torchrun
 	case "torch.distributed.launch":
 		return Launch
+	case Run.Name:
+		return Run
 	case "prterun":
 		return Prterun
 	case "mpirun", "orterun", "mpirun.openmpi", "orterun.openmpi", "mpiexec.openmpi":

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -103,15 +104,21 @@ func (e *UsageError) Error() string { return strings.Join(e.Lines(), "\n") }
 // Unwrap returns the problems.
 func (e *UsageError) Unwrap() error { return e.Problems }
 
-// Hint returns a hint at --help, or "" if the problems say what to do.
+// Hint returns which command helps, or "" if the problems say what to do.
 func (e *UsageError) Hint() string {
-	if errors.As(e.Problems, new(helpNeeded)) {
-		return "run " + e.Dialect.Name + " --help"
+	if needed, ok := errors.AsType[helpNeeded](e.Problems); ok {
+		return "run " + cmp.Or(needed.command, e.Dialect.Name+" --help")
 	}
 	return ""
 }
 
-// helpNeeded is a mistake of a user who does not know the options.
-type helpNeeded struct{ error }
+// helpNeeded is a mistake of a user who does not know the options or commands.
+type helpNeeded struct {
+	error
+	command string // that helps; "": the dialect's --help
+}
 
 func (e helpNeeded) Unwrap() error { return e.error }
+
+// HelpNeeded adds a command that helps to a mistake on the command line.
+func HelpNeeded(err error, command string) error { return helpNeeded{err, command} }

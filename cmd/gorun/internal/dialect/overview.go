@@ -201,7 +201,7 @@ func (d *Dialect) Overview(commands []*cli.Command) string {
 	}
 	b.heading("More")
 	b.row("gorun help TOPIC", strings.Join(Topics(), ", "))
-	b.row("gorun -- NAME", "start a program that is called like a command")
+	b.row("gorun run PROGRAM", "start a program that is named like a command")
 	return b.String()
 }
 

@@ -108,7 +108,7 @@ func (p *Line) program(r rewritten, first bool) error {
 			p.whole = slices.DeleteFunc(slices.Clone(p.now), func(o *Option) bool { return o.block })
 		}
 		p.defaults(first)
-		p.addApp(words)
+		p.addApp(words, r.ended)
 	})
 }
 

@@ -240,8 +240,12 @@ func TestUnknownOptions(t *testing.T) {
 		"gorun --num-proc 2 x":      "unknown option --num-proc: did you mean -n?",
 		"gorun --Verb x":            "unknown option --Verb: did you mean --verbose?",
 		"gorun --master_ x":         "unknown option --master_: did you mean --master-addr or --master-port?",
-		"gorun --no x": "unknown option --no: did you mean --no-python or --node-rank or --no-registry " +
-			"or --nolocal?",
+		"gorun --no x":              "unknown option --no: did you mean --no-python, --node-rank, --no-registry or --nnodes?",
+		"gorun --gpu 2 x":           "unknown option --gpu: did you mean --gpus, --gpus-per-rank or --nproc-per-node?",
+		"gorun --node 2 x":          "unknown option --node: did you mean --nnodes, --node-rank or -H?",
+		"gorun --cpu 2 x":           "unknown option --cpu: did you mean --cpus-per-rank or --bind-to?",
+		"gorun --out f x": "unknown option --out: did you mean --output, --output-filename, --outfile-pattern or " +
+			"--output-directory?",
 		"gorun -= x":   "unknown option -",
 		"gorun --=3 x": "unknown option --",
 		"gorun --use-env x": "unknown option --use-env: only gorun launch has it, where --local-rank is put " +
@@ -253,9 +257,9 @@ func TestUnknownOptions(t *testing.T) {
 		"torchrun -x A=1 x":              "unknown option -x: gorun has it, torchrun does not; call gorun for it",
 		"torchrun -nnodes 1 x":           "unknown option -nnodes: did you mean --nnodes?",
 		"torchrun --nprocs-per-node 3 x": "unknown option --nprocs-per-node: did you mean --nproc-per-node?",
-		"torchrun --rdzv x": "--rdzv is ambiguous: it may be --rdzv-backend or --rdzv-endpoint or --rdzv-id " +
-			"or --rdzv-conf",
-		"torchrun --log x": "--log is ambiguous: it may be --log-dir or --log-line-prefix-template or " +
+		"torchrun --rdzv x": "--rdzv is ambiguous: it may be --rdzv-backend, --rdzv-endpoint, --rdzv-id or " +
+			"--rdzv-conf",
+		"torchrun --log x": "--log is ambiguous: it may be --log-dir, --log-line-prefix-template or " +
 			"--logs-specs",
 	} {
 		t.Run(line, func(t *testing.T) {

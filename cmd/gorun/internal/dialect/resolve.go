@@ -13,9 +13,12 @@ import (
 type startMode struct{ module, noPython, runPath bool }
 
 // addApp ends the options of one program.
-func (p *Line) addApp(words []string) {
+func (p *Line) addApp(words []string, ended bool) {
 	if len(words) > 0 {
 		p.app.Program, p.app.Args = words[0], words[1:]
+		if !ended && p.Invocation.Dialect == Gorun {
+			p.refuseMissingCommand(words[0])
+		}
 	}
 	p.app.Path = cmp.Or(p.app.Path, p.searchPath)
 	p.app.Start = p.startOf()
@@ -105,7 +108,9 @@ func (p *Line) CheckPrograms() {
 		case app.Program == "" && len(apps) > 1:
 			p.problem("program %d of %d is missing: write %s", i+1, len(apps), writeColon)
 		case app.Program == "":
-			p.Problem(helpNeeded{fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]%s", p.dialect.Name, p.swallowed)})
+			p.Problem(helpNeeded{
+				error: fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]%s", p.dialect.Name, p.swallowed),
+			})
 		case app.NumRanks == 0 && len(apps) > 1:
 			write := strings.Replace(writeColon, "PROGRAM", app.Program, 1)
 			if i == 0 {

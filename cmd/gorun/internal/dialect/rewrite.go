@@ -289,7 +289,7 @@ func (d *Dialect) cluster(word string) (all []Occurrence) {
 func (d *Dialect) unknown(r *rewritten, args []string) (used int) {
 	typed, _, glued := strings.Cut(args[0], "=")
 	meant, problem := d.explainUnknown(typed)
-	r.problems = append(r.problems, helpNeeded{problem})
+	r.problems = append(r.problems, helpNeeded{error: problem})
 	if !glued && meant != nil && meant.TakesValue() {
 		return 1 + len(d.values(meant, args[1:]))
 	}

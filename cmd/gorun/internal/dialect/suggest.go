@@ -17,7 +17,7 @@ func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
 		for i, o := range found {
 			names[i] = Spelling(o.Names[0])
 		}
-		return alike(found), fmt.Errorf("%s is ambiguous: it may be %s", typed, strings.Join(names, " or "))
+		return alike(found), fmt.Errorf("%s is ambiguous: it may be %s", typed, either(names))
 	}
 	if o := d.loose().exact(typed); o != nil {
 		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(strings.TrimLeft(typed, "-")))
@@ -30,12 +30,21 @@ func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
 		return o, fmt.Errorf("unknown option %s: gorun has it, %s does not; %s", typed, d.Name, d.instead(o))
 	}
 	if meant, found := d.begun(typed); found != nil {
-		return meant, fmt.Errorf("unknown option %s: did you mean %s?", typed, strings.Join(found, " or "))
+		return meant, fmt.Errorf("unknown option %s: did you mean %s?", typed, either(found))
 	}
 	if text, o := d.nearest(strings.TrimLeft(typed, "-")); o != nil {
 		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, text)
 	}
 	return nil, fmt.Errorf("unknown option %s", typed)
+}
+
+// either returns "a, b or c".
+func either(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // loose returns the dialect with any number of dashes before names.
@@ -65,15 +74,21 @@ func (d *Dialect) suggestion(o *Option, name string) string {
 	if !o.Refused() {
 		return Spelling(name)
 	}
-	if d.exact(o.substitute()) != nil {
+	if instead := d.exact(o.substitute()); instead != nil && instead.words < 2 { // not --mca
 		return o.substitute()
 	}
 	return ""
 }
 
-// begun returns suggestions for a word that begins names of options, the most likely and shortest first.
+// lists reports whether the dialect's help has an option.
+func (d *Dialect) lists(o *Option) bool {
+	return o.Group < numHelpGroups || o.Group == GroupMPI && d.slots != slotsOfGorun
+}
+
+// begun returns suggestions for a word that begins names of options: those that lack a letter or two, then gorun's own,
+// the shortest first. Options that the help does not list are suggested if it lists none of them.
 func (d *Dialect) begun(typed string) (meant *Option, suggestions []string) {
-	const most = 4 // with more of them, the first letters said nothing
+	const most, near = 4, 2 // with more of them, the first letters said nothing
 	prefix := strings.ToLower(strings.ReplaceAll(strings.TrimLeft(typed, "-"), "_", "-"))
 	if len(prefix) < 2 || strings.HasPrefix(typed, "---") {
 		return nil, nil
@@ -85,14 +100,21 @@ func (d *Dialect) begun(typed string) (meant *Option, suggestions []string) {
 			found, names[o] = append(found, o), o.Names[at]
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *Option) int { return cmp.Or(likely(a, b), len(names[a])-len(names[b])) })
+	distance := func(o *Option) int { return len(names[o]) - len(prefix) }
+	slices.SortStableFunc(found, func(a, b *Option) int {
+		if distance(a) <= near || distance(b) <= near {
+			return distance(a) - distance(b)
+		}
+		return cmp.Or(likely(a, b), distance(a)-distance(b))
+	})
+	listed := slices.ContainsFunc(found, d.lists)
 	for _, o := range found {
 		text := d.suggestion(o, names[o])
-		if text != "" && len(suggestions) < most && !slices.Contains(suggestions, text) {
+		if text != "" && !slices.Contains(suggestions, text) && (!listed || d.lists(o) || o.Refused()) {
 			suggestions = append(suggestions, text)
 		}
 	}
-	return alike(found), suggestions
+	return alike(found), suggestions[:min(len(suggestions), most)]
 }
 
 // alike returns the first of several options if all take a value or none does.
@@ -121,22 +143,61 @@ func (d *Dialect) nearest(typed string) (suggestion string, option *Option) {
 	return suggestion, option
 }
 
-// CommandFor returns the gorun command that a word was probably meant to be, such as "gorun ps",
-// or "". names are the names of all commands.
-func CommandFor(word string, names []string) string {
+// insteadOf returns what to run in place of a word that users take for a command of gorun, or "". Some of these words
+// are programs that a system has, such as init and kill.
+func insteadOf(word string) string {
 	switch word {
-	case "status", "jobs", "list":
+	case "init", "install", "setup", "check", "diagnose":
+		return "gorun doctor"
+	case "status", "list", "jobs", "job", "queue", "show", "history":
 		return "gorun ps"
+	case "kill", "cancel", "shutdown", "abort":
+		return "gorun stop JOB"
+	case "attach", "log":
+		return "gorun logs --follow"
+	case "start", "exec":
+		return "gorun PROGRAM"
+	case "submit", "batch":
+		return "gorun sbatch PROGRAM"
 	case "report":
 		return "gorun --report FILE PROGRAM"
-	case "run":
-		return "gorun PROGRAM"
+	case "config":
+		return "gorun help environment"
+	case "monitor":
+		return "gorun top"
+	case "nodes":
+		return "gorun hosts check"
+	case "info":
+		return "gorun topo"
 	}
-	best, meant := min(len(word)/3, 2)+1, ""
+	return ""
+}
+
+// refuseMissingCommand refuses a program that was probably meant as a command.
+func (p *Line) refuseMissingCommand(word string) {
+	if command := insteadOf(word); command != "" {
+		p.Problem(HelpNeeded(fmt.Errorf("%s: not a command of gorun; gorun run %[1]s starts a program of that name", word),
+			command))
+	}
+}
+
+// CommandFor returns the gorun command that a word was probably meant to be, such as "gorun ps", or "".
+func CommandFor(word string, names []string) string {
+	command := insteadOf(word)
+	if name := NearestName(word, names); command == "" && name != "" {
+		command = "gorun " + name
+	}
+	return command
+}
+
+// NearestName returns the name that a word was probably meant to be, or "".
+func NearestName(word string, names []string) (nearest string) {
+	word = strings.ToLower(word)
+	best := min(len(word)/3, 2) + 1
 	for _, name := range names {
 		if e := spelling.Distance(word, name, best); e < best {
-			best, meant = e, "gorun "+name
+			nearest, best = name, e
 		}
 	}
-	return meant
+	return nearest
 }
