@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/cmd/gorun/internal/threads"
 	"gorun/comm/bench"
 	"gorun/env"
@@ -444,7 +445,8 @@ func anyRemote(list []hosts.Host) bool {
 func benchHost() bench.Host {
 	name, _ := os.Hostname()
 	return bench.Host{
-		Name: name,
+		Name:      name,
+		WriteJSON: func(w io.Writer, r *bench.Report) error { return show.JSON(w, "bench", r) },
 		Machine: func() placement.Machine {
 			m := sysfs.Read(allFacts)
 			addNVMLFacts(&m)

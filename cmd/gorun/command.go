@@ -228,10 +228,10 @@ func (c *commandLine) print(text string) error {
 	return err
 }
 
-// printResult prints a result as JSON with --json, otherwise as text.
-func (c *commandLine) printResult(result any, text func() string) error {
+// printResult prints a result as a JSON document of a kind with --json, otherwise as text.
+func (c *commandLine) printResult(kind string, result any, text func() string) error {
 	if c.JSON {
-		return show.JSON(c.stdout, result)
+		return show.JSON(c.stdout, kind, result)
 	}
 	return c.print(text())
 }

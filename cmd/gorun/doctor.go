@@ -86,7 +86,7 @@ const exitFindings = 1
 
 func (o *doctorOptions) run() error {
 	if o.list {
-		return o.printResult(map[string]any{"checks": doctor.Checks()},
+		return o.printResult("checks", checkList{doctor.Checks()},
 			func() string { return listChecks(show.Width(o.stdout)) })
 	}
 	if o.explain != nil {
@@ -103,16 +103,22 @@ func (o *doctorOptions) run() error {
 	cluster.Options, cluster.Spelled = reachWords(o.Spec)
 	lintHosts(cluster, os.Environ())
 	findings := doctor.Diagnose(cluster)
-	result := struct {
-		Findings []doctor.Finding `json:"findings"`
-		*doctor.Cluster
-	}{append([]doctor.Finding{}, findings...), cluster} // [] as JSON
-	err = o.printResult(result,
+	err = o.printResult("doctor", diagnosisJSON{append([]doctor.Finding{}, findings...), cluster}, // [] as JSON
 		diagnosis{cluster, findings, show.Style(o.stdout), o.Verbose > 0, verboseCommand(o.args)}.text)
 	if err == nil && doctor.CountProblems(findings) > 0 {
 		return exitWith(exitFindings)
 	}
 	return err
+}
+
+// diagnosisJSON is what gorun doctor found.
+type diagnosisJSON struct {
+	Findings []doctor.Finding `json:"findings"` // the worst first
+	*doctor.Cluster
+}
+
+type checkList struct {
+	Checks []doctor.Check `json:"checks"`
 }
 
 // verboseCommand is the command line that prints everything about the same hosts.
@@ -193,7 +199,7 @@ func (o *doctorOptions) explainChecks() error {
 		why := strings.Join(show.Wrap(check.Why, textWidth(show.Style(o.stdout))), "\n")
 		checks, texts = append(checks, check), append(texts, check.ID+": "+check.What+"\n\n"+why+"\n")
 	}
-	err := o.printResult(map[string]any{"checks": checks}, func() string { return strings.Join(texts, "\n") })
+	err := o.printResult("checks", checkList{checks}, func() string { return strings.Join(texts, "\n") })
 	if err != nil {
 		return err
 	}

@@ -135,5 +135,5 @@ func (o *envOptions) run() error {
 	if o.shell {
 		return o.print(e.shell())
 	}
-	return o.printResult(e, func() string { return e.table(show.Width(o.stdout)) })
+	return o.printResult("environment", e, func() string { return e.table(show.Width(o.stdout)) })
 }

@@ -96,7 +96,7 @@ func (o *explainOptions) run() error {
 	if err != nil {
 		return err
 	}
-	err = o.printResult(findingsJSON(e.found), func() string { return e.text(explainWidth(o.stdout)) })
+	err = o.printResult("errors", newErrorList(e.found), func() string { return e.text(explainWidth(o.stdout)) })
 	if err != nil {
 		return err
 	}
@@ -282,11 +282,16 @@ func (o *explainOptions) listErrors() error {
 		}
 		b.WriteString(show.Table(rows, show.Width(o.stdout)))
 	}
-	return o.printResult(findingsJSON(list), b.String)
+	return o.printResult("errors", newErrorList(list), b.String)
 }
 
-// findingsJSON fills in what the lines of a log held.
-func findingsJSON(found []signature.Finding) map[string][]signature.Finding {
+// errorList has the known errors that were found or asked for, causes first.
+type errorList struct {
+	Errors []signature.Finding `json:"errors"`
+}
+
+// newErrorList fills in what the lines of a log held.
+func newErrorList(found []signature.Finding) errorList {
 	list := append([]signature.Finding{}, found...) // [] as JSON
 	for i, f := range list {
 		s := *f.Signature
@@ -295,7 +300,7 @@ func findingsJSON(found []signature.Finding) map[string][]signature.Finding {
 		}
 		list[i].Signature = &s
 	}
-	return map[string][]signature.Finding{"found": list}
+	return errorList{list}
 }
 
 // explainWidth is the width of explanations in columns.

@@ -87,7 +87,7 @@ func (o *hostsOptions) run() error {
 	if err != nil {
 		return exitWith(reportStartFailure(err).ExitCode)
 	}
-	err = o.printResult(report, func() string { return hostsText(report, o.Quiet) })
+	err = o.printResult("hosts", report, func() string { return hostsText(report, o.Quiet) })
 	if err == nil && !report.OK() {
 		return exitWith(exitHostsProblem)
 	}

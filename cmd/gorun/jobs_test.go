@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/version"
 	"gorun/launcher/registry"
 	"gorun/placement/draw"
 )
@@ -191,7 +192,7 @@ func TestWhatNCCLSays(t *testing.T) {
 	r.JSON = true
 	require.NoError(t, r.ps())
 	assert.JSONEq(t,
-		`{"job": "7f3a00000001", "lines": ["NCCL 2.30.7, 1 communicator", "rank 3 is\u001b[2J behind"],
+		envelope("nccl")+`"job": "7f3a00000001", "lines": ["NCCL 2.30.7, 1 communicator", "rank 3 is\u001b[2J behind"],
 		"silent_hosts": ["n\u00072"], "status": {"version": "2.30.7"}}`,
 		stdout.String())
 
@@ -202,7 +203,8 @@ func TestWhatNCCLSays(t *testing.T) {
 	assert.Empty(t, stdout.String())
 	r.JSON = true
 	require.Equal(t, noJob("nobody^J"), r.ps())
-	assert.JSONEq(t, `{"job": "7f3a00000001", "error": "nobody\n"}`, stdout.String(), "programs get the reason, too")
+	assert.JSONEq(t, envelope("nccl")+`"job": "7f3a00000001", "error": "nobody\n"}`,
+		stdout.String(), "programs get the reason, too")
 }
 
 func TestNCCLOfOneOfSeveralJobs(t *testing.T) {
@@ -362,4 +364,9 @@ func TestSizesAndTimes(t *testing.T) {
 		assert.Equal(t, want, ageText(d))
 	}
 	assert.Equal(t, []string{"-", "-"}, []string{sizeText(nil), cpuTimeText(nil)})
+}
+
+// envelope is the beginning of a document, up to its own fields.
+func envelope(kind string) string {
+	return fmt.Sprintf(`{"schema": 1, "gorun": %q, "kind": %q, `, version.String(), kind)
 }

@@ -34,7 +34,7 @@ func (o *envOptions) lintSettings() error {
 		return exitError{job.ExitUsage, err.Error()} // a file of the command line
 	}
 	l.findings, l.settings = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
-	err = o.printResult(l.json(), func() string { return l.text(o.Quiet) })
+	err = o.printResult("lint", l.json(), func() string { return l.text(o.Quiet) })
 	if err == nil && len(l.findings) > 0 {
 		return exitWith(exitFindings)
 	}

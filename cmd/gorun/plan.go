@@ -19,7 +19,7 @@ import (
 // the same host prints the same bytes.
 func writePlan(w io.Writer, p *job.Plan, inv *dialect.Invocation) error {
 	if inv.JSON {
-		return show.JSON(w, maskSecrets(*p))
+		return show.JSON(w, "plan", maskSecrets(*p))
 	}
 	width, mpi := show.Width(w), p.UsesMPI || inv.Spec.RequestsMPI()
 	text := planText(p, mpi, width) + "\n"

@@ -73,7 +73,11 @@ func (r *jobsRequest) psJSON(replies []jobReply) error {
 		}
 		jobs = append(jobs, reply.Job)
 	}
-	return show.JSON(r.stdout, jobs)
+	return show.JSON(r.stdout, "jobs", jobList{jobs})
+}
+
+type jobList struct {
+	Jobs []registry.Job `json:"jobs"`
 }
 
 // ncclTimeout is more than the 10 seconds that a job's hosts have to query NCCL.
@@ -86,7 +90,7 @@ func (r *jobsRequest) psNCCL() error {
 		return err
 	}
 	if r.JSON || n.Error == "" {
-		err = r.printResult(n, func() string { return ncclText(n) })
+		err = r.printResult("nccl", n, func() string { return ncclText(n) })
 	}
 	if err == nil && n.Error != "" {
 		return noJob("%s", printable.Text(n.Error))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -187,9 +186,10 @@ func writeReport(path string, result *launcher.Result) int {
 	if path == "" {
 		return result.ExitCode
 	}
-	text, err := json.MarshalIndent(result, "", "  ")
+	var text strings.Builder
+	err := show.JSON(&text, "report", result)
 	if err == nil {
-		err = writeTo(path, string(text)+"\n")
+		err = writeTo(path, text.String())
 	}
 	notifyError("--report", err)
 	if err != nil && result.ExitCode == 0 {

@@ -210,14 +210,14 @@ func listed(ts *testscript.TestScript, neg bool, args []string) {
 	for {
 		ts.Check(ts.Exec("gorun", "ps", "--json"))
 		text := ts.ReadFile("stdout")
-		var jobs []registry.Job
-		ts.Check(json.Unmarshal([]byte(text), &jobs))
-		silent := slices.ContainsFunc(jobs, func(j registry.Job) bool {
+		var list jobList
+		ts.Check(json.Unmarshal([]byte(text), &list))
+		silent := slices.ContainsFunc(list.Jobs, func(j registry.Job) bool {
 			return slices.ContainsFunc(j.Ranks, func(r registry.Rank) bool {
 				return r.Last == "" || r.Output == nil || *r.Output < least
 			})
 		})
-		if strconv.Itoa(len(jobs)) == args[0] && !silent {
+		if strconv.Itoa(len(list.Jobs)) == args[0] && !silent {
 			ts.Check(os.WriteFile(ts.MkAbs("jobs.json"), []byte(text), 0o600))
 			return
 		}

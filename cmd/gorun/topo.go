@@ -150,11 +150,7 @@ func (o *topoOptions) run() error {
 	case err != nil || wrote && !o.JSON:
 		return err
 	case o.JSON:
-		text, err := draw.JSON(m, t.seats, layout.Notes, t.impact)
-		if err != nil {
-			return err
-		}
-		return o.print(text)
+		return show.JSON(o.stdout, "topology", draw.Describe(m, t.seats, layout.Notes, t.impact))
 	}
 	return o.print(t.text(show.Style(o.stdout)))
 }

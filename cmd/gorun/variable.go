@@ -44,7 +44,8 @@ func (o *envOptions) explainVariables() error {
 			all = append(all, variableJSON{v, v.MustAgree(), v.Status == nccl.Live || v.Status == nccl.Deprecated})
 		}
 	}
-	if err := o.printResult(all, func() string { return strings.Join(texts, "\n") }); err != nil {
+	err := o.printResult("variables", variableList{all}, func() string { return strings.Join(texts, "\n") })
+	if err != nil {
 		return err
 	}
 	return unknown.ErrorOrNil()
@@ -210,6 +211,10 @@ func localValue(name string) string {
 		}
 	}
 	return ""
+}
+
+type variableList struct {
+	Variables []variableJSON `json:"variables"`
 }
 
 type variableJSON struct {

@@ -39,8 +39,7 @@ func (o *versionOptions) check(words []string) { o.refuseArguments("version", wo
 
 func (o *versionOptions) run() error {
 	facts := versionJSON{
-		Version: version.String(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		Wire: launcher.WireVersion,
+		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, WireVersion: launcher.WireVersion,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -54,14 +53,14 @@ func (o *versionOptions) run() error {
 	} {
 		facts.Dialects = append(facts.Dialects, d.Name)
 	}
-	return o.printResult(facts, func() string { return version.Line() + "\n" })
+	return o.printResult("version", facts, func() string { return version.Line() + "\n" })
 }
 
 type versionJSON struct {
-	Version  string   `json:"version"`
 	Commit   string   `json:"commit,omitempty"` // only if built in a checkout
-	Go       string   `json:"go"`
-	Platform string   `json:"platform"`
-	Dialects []string `json:"dialects"`
-	Wire     int      `json:"wire"` // the version of the frames between launcher and agents, which must be equal
+	Go       string   `json:"go"`               // the Go release that built it
+	Platform string   `json:"platform"`         // "linux/amd64"
+	Dialects []string `json:"dialects"`         // names under which gorun has other options
+	// WireVersion is the version of the frames between launcher and agents, which must be equal.
+	WireVersion int `json:"wire_version"`
 }

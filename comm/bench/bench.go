@@ -105,7 +105,7 @@ func runIn(ctx context.Context, g *comm.Group, c Config, host Host, out io.Write
 	b.host = host
 	w := writer(discard{})
 	if g.Rank() == 0 {
-		w = newWriter(c, out)
+		w = newWriter(c, host, out)
 	}
 	return b.measure(ctx, w)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ type Host struct {
 	// Machine returns the host's hardware, with the GPUs that this process sees. Only the operation p2p calls
 	// it.
 	Machine func() placement.Machine
+	// WriteJSON writes a report as JSON.
+	WriteJSON func(w io.Writer, r *Report) error
 	// Find reports whether a program is in PATH. Output runs it and returns its output.
 	Find   func(program string) bool
 	Output func(ctx context.Context, program string, args ...string) (string, error)

@@ -8,8 +8,7 @@ import (
 
 // Report is the result of a measurement. Times are in microseconds, bandwidths in 1e9 bytes/s.
 type Report struct {
-	Format    int    `json:"format"`
-	Version   string `json:"version"` // of gorun
+	Version   string `json:"-"` // of gorun
 	Operation string `json:"operation"`
 	Backend   string `json:"backend"`
 	Ranks     int    `json:"ranks"`
@@ -81,7 +80,7 @@ func (r Row) Ratio() float64 {
 
 func newReport(c Config, g *comm.Group, o *operation) Report {
 	r := Report{
-		Format: 1, Version: c.Version, Operation: c.Operation, Backend: g.Backend(), Ranks: g.Size(), DType: c.DType,
+		Version: c.Version, Operation: c.Operation, Backend: g.Backend(), Ranks: g.Size(), DType: c.DType,
 		Root: -1, Checked: c.Check,
 	}
 	if o.reduces {

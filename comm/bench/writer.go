@@ -2,7 +2,6 @@ package bench
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -25,11 +24,11 @@ func (discard) row(*Report, Row) error { return nil }
 func (discard) end(*Report) error      { return nil }
 
 // newWriter returns the writer for the requested format.
-func newWriter(c Config, out io.Writer) writer {
+func newWriter(c Config, host Host, out io.Writer) writer {
 	var w writer = &table{out: out, config: c}
 	switch {
 	case c.JSON:
-		w = asJSON{out: out}
+		w = asJSON{out: out, write: host.WriteJSON}
 	case c.CSV:
 		w = &asCSV{csv: csv.NewWriter(out)}
 	case c.SVG == "-":
@@ -44,14 +43,11 @@ func newWriter(c Config, out io.Writer) writer {
 // asJSON writes the report at the end.
 type asJSON struct {
 	discard
-	out io.Writer
+	out   io.Writer
+	write func(io.Writer, *Report) error
 }
 
-func (w asJSON) end(r *Report) error {
-	e := json.NewEncoder(w.out)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
+func (w asJSON) end(r *Report) error { return w.write(w.out, r) }
 
 // asCSV writes a line for each size and place.
 type asCSV struct {

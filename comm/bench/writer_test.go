@@ -42,7 +42,7 @@ func sampleReport() *Report {
 	}
 	o := find(operations, "allreduce")
 	r := &Report{
-		Format: 1, Version: "v1.2.3", Operation: o.name, Backend: "cpu", Ranks: 2, DType: "float32", Op: "sum", Root: -1,
+		Version: "v1.2.3", Operation: o.name, Backend: "cpu", Ranks: 2, DType: "float32", Op: "sum", Root: -1,
 		Checked: true,
 		Model:   fit(o, 2, 8, 0.5, 1<<20, 250),
 	}
@@ -57,11 +57,17 @@ func sampleReport() *Report {
 	return r
 }
 
+func writeJSON(w io.Writer, r *Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
 // written returns the output for a report.
 func written(t *testing.T, r *Report, c Config) string {
 	t.Helper()
 	var out bytes.Buffer
-	w := newWriter(c, &out)
+	w := newWriter(c, Host{WriteJSON: writeJSON}, &out)
 	require.NoError(t, w.begin(r))
 	for _, row := range r.Rows {
 		require.NoError(t, w.row(r, row))

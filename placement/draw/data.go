@@ -1,21 +1,9 @@
 package draw
 
-import (
-	"encoding/json"
-	"fmt"
-	"strings"
-	"unicode/utf8"
+import "gorun/placement"
 
-	"gorun/placement"
-)
-
-// format is the version of the JSON schema. It increases if a name is removed or changes its meaning,
-// but not for a new name.
-const format = 1
-
-// data is the schema of JSON.
-type data struct {
-	Format  int               `json:"format"`
+// Data is a machine with the ranks on it, for programs.
+type Data struct {
 	Machine placement.Machine `json:"machine"`
 	// Paths has the path classes between all pairs of GPUs and NICs in the matrix.
 	Paths []pathData `json:"paths,omitempty"`
@@ -51,25 +39,17 @@ func rankOfSeat(s Seat) rankData {
 	return d
 }
 
-// JSON formats a machine as one indented object. The object includes the path classes between GPUs and
-// NICs, the placement of ranks, its notes, and the prediction (nil if there is none). Names are those
-// of the machine, with terminal control characters escaped.
-func JSON(m placement.Machine, seats []Seat, notes []string, impact *Impact) (string, error) {
-	d := data{Format: format, Machine: m, Notes: notes, Impact: impact}
+// Describe returns a machine as data: the path classes between GPUs and NICs, the placement of ranks, its notes, and
+// the prediction (nil if there is none).
+func Describe(m placement.Machine, seats []Seat, notes []string, impact *Impact) Data {
+	d := Data{Machine: m, Notes: notes, Impact: impact}
 	for _, s := range seats {
 		d.Ranks = append(d.Ranks, rankOfSeat(s))
 	}
 	if m.Topology != nil {
 		d.Paths = paths(m)
 	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(d); err != nil {
-		return "", fmt.Errorf("write the machine as JSON: %w", err)
-	}
-	return escaped(b.String()), nil
+	return d
 }
 
 // paths returns each pair once.
@@ -83,18 +63,4 @@ func paths(m placement.Machine) []pathData {
 		}
 	}
 	return pairs
-}
-
-// escaped writes a \u escape for each character that printable.Text rejects and encoding/json does not
-// escape. Such characters occur only in strings.
-func escaped(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if r >= utf8.RuneSelf && clean(string(r)) != string(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -1,0 +1,73 @@
+package show
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"gorun/internal/printable"
+	"gorun/internal/version"
+)
+
+// Envelope holds the first fields of every document that gorun writes as JSON.
+type Envelope struct {
+	// Schema is the version of the kind's fields. It increases if a field is removed or changes its meaning.
+	Schema int `json:"schema"`
+	// Gorun is the version of gorun that wrote the document.
+	Gorun string `json:"gorun"`
+	// Kind says which other fields there are.
+	Kind string `json:"kind"`
+}
+
+// schema is the version of all kinds.
+const schema = 1
+
+// JSON writes a document of a kind as one indented object: the envelope, then the fields of the struct value. Bytes
+// that are not UTF-8 become U+FFFD, and characters that a terminal would obey are escaped.
+func JSON(w io.Writer, kind string, value any) error {
+	head, err := marshal(Envelope{schema, version.String(), kind})
+	if err != nil {
+		return err
+	}
+	body, err := marshal(value)
+	if err != nil {
+		return fmt.Errorf("write %s as JSON: %w", kind, err)
+	}
+	fields, isObject := bytes.CutPrefix(body, []byte("{"))
+	if !isObject || len(fields) < 2 {
+		return errors.New("write " + kind + " as JSON: not an object with fields")
+	}
+	text := append(append(bytes.TrimSuffix(head, []byte("}")), ','), fields...)
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, escapeControls(text), "", "  "); err != nil {
+		return err
+	}
+	indented.WriteByte('\n')
+	_, err = w.Write(indented.Bytes())
+	return err
+}
+
+func marshal(value any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(value)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// escapeControls writes a \u escape for each character that printable.Text rejects and encoding/json does not escape.
+// Such characters occur only in strings.
+func escapeControls(text []byte) []byte {
+	const del = 0x7f
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		if r >= del && printable.Text(string(r)) != string(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.Bytes()
+}
