@@ -19,14 +19,14 @@ import (
 
 // meeting exchanges data between the ranks through keys in a store, so that a back end can connect them.
 type meeting struct {
-	self   env.Rank
-	prefix string
-	name   string // from WithName, "" if unset
-	rounds int
-	splits int
-	client *tcpstore.Client
-	guest  bool      // another meeting owns the client
-	server io.Closer // set on rank 0 if no other process serves the store
+	self     env.Rank
+	prefix   string
+	name     string // from WithName, "" if unset
+	rounds   int
+	splits   int
+	client   *tcpstore.Client
+	borrowed bool      // another meeting owns the client
+	server   io.Closer // set on rank 0 if no other process serves the store
 
 	addresses *addressServer // set on rank 0 if the other ranks cannot know the store's address
 }
@@ -90,7 +90,7 @@ func (m *meeting) open(ctx context.Context, place string) (err error) {
 func (m *meeting) split(color, rank, size int) *meeting {
 	m.splits++
 	return &meeting{
-		self: env.Rank{Rank: rank, WorldSize: size}, client: m.client, guest: true,
+		self: env.Rank{Rank: rank, WorldSize: size}, client: m.client, borrowed: true,
 		prefix: fmt.Sprintf("%ssplit %d/%d/", m.prefix, m.splits, color),
 	}
 }
@@ -241,7 +241,7 @@ func (m *meeting) late(ctx context.Context, prefix string, err error) error {
 }
 
 func (m *meeting) close() error {
-	if m.guest {
+	if m.borrowed {
 		return nil
 	}
 	var err error

@@ -158,7 +158,7 @@ func chain(n int) caller {
 	}
 }
 
-func told() (p place) {
+func placeFromOptions() (p place) {
 	if err := json.Unmarshal([]byte(os.Getenv(placeVariable)), &p); err != nil {
 		panic(err)
 	}
@@ -179,7 +179,7 @@ func (p place) join() *comm.Group {
 
 // loop makes the call until it fails. A rank that reads "late" from its input waits for a second line first.
 func loop() int {
-	p := told()
+	p := placeFromOptions()
 	g := p.join()
 	call := calls[p.Call](p.Count)
 	shared, err := comm.Allocate[byte](context.Background(), g, 5000)
@@ -201,7 +201,7 @@ func loop() int {
 // last makes one call, after which rank 1 exits without Close. The others wait for its exit and must have complete
 // results.
 func last() int {
-	p := told()
+	p := placeFromOptions()
 	g := p.join()
 	<-orders()
 	err := calls[p.Call](p.Count)(context.Background(), g)
@@ -213,7 +213,7 @@ func last() int {
 
 // drawn makes random calls, which are the same on all ranks.
 func drawn() int {
-	p := told()
+	p := placeFromOptions()
 	g := p.join()
 	<-orders()
 	return p.tell(g, commtest.Calls(context.Background(), g, p.Seed, p.Count), 0)

@@ -180,8 +180,8 @@ func otherAsks() error {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		heard, err := io.ReadAll(conn)
-		fmt.Printf("heard %q %v\n", heard, err)
+		received, err := io.ReadAll(conn)
+		fmt.Printf("heard %q %v\n", received, err)
 		return nil
 	}
 }

@@ -23,7 +23,7 @@ func (s *session) reportBindings() {
 			drawn = picture
 		}
 		if spec.Report {
-			s.notifyOf(n, draw.Seats(n.machine(), ranksOn(s.plan, n.number), draw.Style{ASCII: s.settings.ascii}))
+			s.notifyOf(n, draw.Placements(n.machine(), ranksOn(s.plan, n.number), draw.Style{ASCII: s.settings.ascii}))
 		}
 		if spec.ReportOpenMPI {
 			s.reportOpenMPI(n)
@@ -58,10 +58,10 @@ func (n *node) machine() placement.Machine {
 	return m
 }
 
-func ranksOn(p *job.Plan, node int) (list []draw.Seat) {
+func ranksOn(p *job.Plan, node int) (list []draw.Placement) {
 	for _, rank := range p.Nodes[node].Ranks {
 		r := p.Ranks[rank]
-		list = append(list, draw.Seat{Rank: r.Rank, CPUs: r.CPUs, Memories: r.Memories, GPUs: r.GPUs, Why: r.Reason})
+		list = append(list, draw.Placement{Rank: r.Rank, CPUs: r.CPUs, Memories: r.Memories, GPUs: r.GPUs, Why: r.Reason})
 	}
 	return list
 }

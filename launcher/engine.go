@@ -91,7 +91,7 @@ func (e *engineAgents) explain(err error) error {
 		for _, node := range failed.Missing {
 			names = append(names, e.names[node])
 		}
-		text = hosts.Fold(names) + ": " + text
+		text = hosts.NodeList(names) + ": " + text
 	}
 	return &Error{Code: job.ExitLauncher, Text: printable.Text(text), Hint: printable.Text(failed.Hint)}
 }

@@ -109,7 +109,7 @@ func (s *session) joinErrors(errs []error) error {
 			e.Hint = s.copyHint(e.Text)
 		}
 		if len(t.names) < len(s.nodes) || t.target != "" || e.Code != job.ExitUsage && !s.includesThisHost() {
-			e.Text = hosts.Fold(t.names) + ": " + e.Text
+			e.Text = hosts.NodeList(t.names) + ": " + e.Text
 		}
 		all = multierror.Append(all, &e)
 	}

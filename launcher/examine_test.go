@@ -18,13 +18,13 @@ import (
 	"gorun/launcher/job"
 )
 
-// heard reports each write to a host.
-type heard struct {
+// received reports each write to a host.
+type received struct {
 	io.ReadWriteCloser
 	writes chan struct{}
 }
 
-func (h heard) Write(p []byte) (int, error) {
+func (h received) Write(p []byte) (int, error) {
 	select {
 	case h.writes <- struct{}{}:
 	default:
@@ -48,7 +48,7 @@ func TestHeartbeatsWhileOthersAreReached(t *testing.T) {
 			return nil, errors.New("it is gone")
 		}
 		conn, err := startAgent(nil, h)
-		return heard{conn, writes}, err
+		return received{conn, writes}, err
 	})
 	s := onHosts(launcher.Spec{Heartbeat: 50 * time.Millisecond}, "node1", "late")
 	c, err := launcher.Examine(t.Context(), s, reach)

@@ -26,8 +26,8 @@ func hubOf(number, attempt int) (*exchangeHub, []*node, []*wire.Link) {
 	return newExchangeHub(attempt, list, anyone), list, far
 }
 
-// hear reads the next message to a node.
-func hear(t *testing.T, link *wire.Link) exchange.Message {
+// receive reads the next message to a node.
+func receive(t *testing.T, link *wire.Link) exchange.Message {
 	f, err := link.Read()
 	require.NoError(t, err)
 	require.Equal(t, wire.TypeExchange, f.Type)
@@ -90,11 +90,11 @@ func TestFenceOverTwoNodes(t *testing.T) {
 	x.onExchange(nodes[0], come(3, "a"))
 	x.onExchange(nodes[1], come(3, "b"))
 	for _, link := range far {
-		assert.Equal(t, exchange.Watch, hear(t, link).Kind)
+		assert.Equal(t, exchange.Watch, receive(t, link).Kind)
 		assert.Equal(t, exchange.Message{
 			Kind: exchange.Merged, ID: "f", Blobs: [][]byte{[]byte("a"), []byte("b")},
 			Last: true,
-		}, hear(t, link))
+		}, receive(t, link))
 	}
 	x.close()
 }
@@ -108,11 +108,11 @@ func TestExchangeWithEndedNode(t *testing.T) {
 	fence := come(3, "a")
 	fence.Message.Members = []world.Proc{{World: "w", Rank: world.AllRanks}}
 	x.onExchange(nodes[0], fence)
-	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
-	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Members: []world.Proc{missing}}, hear(t, far[0]))
+	assert.Equal(t, exchange.Watch, receive(t, far[0]).Kind)
+	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Members: []world.Proc{missing}}, receive(t, far[0]))
 	x.onExchange(nodes[0],
 		wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Request, Number: 7, To: 1, Service: "modex"}})
-	answer := hear(t, far[0])
+	answer := receive(t, far[0])
 	assert.Equal(t, exchange.Reply, answer.Kind)
 	assert.NotEmpty(t, answer.Error)
 	x.close()
@@ -140,7 +140,8 @@ func TestExchangeWithLostNode(t *testing.T) {
 	x, nodes, far := hubOf(2, 3)
 	x.NodeLost(1)
 	x.onExchange(nodes[0], come(3, "a"))
-	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
-	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Error: "node 1 is lost", Lost: true}, hear(t, far[0]))
+	assert.Equal(t, exchange.Watch, receive(t, far[0]).Kind)
+	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Error: "node 1 is lost", Lost: true},
+		receive(t, far[0]))
 	x.close()
 }

@@ -152,9 +152,9 @@ type fakeAgent struct {
 	job      *fakeJob
 	answered func() // called when a spawn was answered; may be nil
 
-	heard   map[wire.Type]int // frames received, by type; guarded by mu
-	spawned *wire.Spawned     // the answer to the spawn request
-	grown   int               // number of spawned ranks that it started
+	received map[wire.Type]int // frames received, by type; guarded by mu
+	spawned  *wire.Spawned     // the answer to the spawn request
+	grown    int               // number of spawned ranks that it started
 }
 
 // sleeper returns a node whose program sleeps.
@@ -190,7 +190,7 @@ func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
 		head, far := net2()
 		n.setLink(wire.NewLink(reach.Queued(head)), wire.PeerSSH)
 		a := &fakeAgent{
-			madeUp: sleeper(wire.NewLink(far), i), stream: far, attack: never, job: j, heard: map[wire.Type]int{},
+			madeUp: sleeper(wire.NewLink(far), i), stream: far, attack: never, job: j, received: map[wire.Type]int{},
 		}
 		if i == 2 {
 			n.setLink(n.link, kind)
@@ -260,7 +260,7 @@ func (a *fakeAgent) serve() {
 			return
 		}
 		a.mu.Lock()
-		a.heard[f.Type]++
+		a.received[f.Type]++
 		a.mu.Unlock()
 		if err := a.answer(f); err != nil {
 			return

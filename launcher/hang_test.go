@@ -16,9 +16,9 @@ import (
 func TestInspectionsDoNotOverlap(t *testing.T) {
 	h, far := growingHead(t)
 	h.inspected = make(chan answer[wire.Hung], len(h.nodes))
-	heard := make(chan int, 2) // number of ranks in each question
+	received := make(chan int, 2) // number of ranks in each question
 	for range 2 {
-		go h.inspectRanks(0, false, func(hang *job.Hang) { heard <- len(hang.Ranks) })
+		go h.inspectRanks(0, false, func(hang *job.Hang) { received <- len(hang.Ranks) })
 	}
 	for range 2 {
 		for i, link := range far {
@@ -27,7 +27,7 @@ func TestInspectionsDoNotOverlap(t *testing.T) {
 			require.Equal(t, wire.TypeInspect, f.Type)
 			h.onHung(h.nodes[i], wire.Hung{Ranks: []spec.Activity{{Rank: i, PID: 10 + i}}})
 		}
-		require.Equal(t, 2, <-heard)
+		require.Equal(t, 2, <-received)
 	}
 }
 

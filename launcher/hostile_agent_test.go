@@ -125,7 +125,7 @@ func attackOnce(t *testing.T, kind wire.Peer, mpi job.MPIMode, at moment, frame 
 	r, err := j.run(ctx)
 	require.NoError(t, ctx.Err(), "%s: the job goes on", what)
 	for _, good := range j.agents[:2] {
-		for typ := range good.heard {
+		for typ := range good.received {
 			require.True(t, slices.Contains(quiet, typ), "%s: node%d hears of %s", what, good.index, typ)
 		}
 	}
@@ -163,7 +163,7 @@ func TestFakeAgents(t *testing.T) {
 				notice := wire.AppendControl(nil, &wire.Notice{Text: "hello"})
 				text, j := lostFor(t, kind, mpi, wire.AppendOutput(notice, 2, 1, []byte("hello\n")))
 				require.Empty(t, text, kind)
-				require.Equal(t, 1, j.hostile().heard[wire.TypeCleanup])
+				require.Equal(t, 1, j.hostile().received[wire.TypeCleanup])
 			})
 		}
 	}
@@ -265,8 +265,8 @@ func TestHostileAgentIsLost(t *testing.T) {
 	}
 }
 
-// wishes returns a request by a rank of the job's first world to spawn touch on a host.
-func wishes(rank int, host string) func(s *wire.Start) world.Spawn {
+// spawnOn returns a request by a rank of the job's first world to spawn touch on a host.
+func spawnOn(rank int, host string) func(s *wire.Start) world.Spawn {
 	return func(s *wire.Start) world.Spawn {
 		return world.Spawn{
 			By:   world.Proc{World: s.MPI.Worlds[0].Name, Rank: rank},
@@ -287,48 +287,48 @@ func TestSpawnAuthorization(t *testing.T) {
 		grown  [3]int
 	}{
 		"a program of no MPI": {
-			wire.PeerSSH, false, job.App{Program: "sleep"}, wishes(2, "node0"), "sleep is not known to use MPI", [3]int{},
+			wire.PeerSSH, false, job.App{Program: "sleep"}, spawnOn(2, "node0"), "sleep is not known to use MPI", [3]int{},
 		},
-		"mpirun": {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(2, "node0"), "", [3]int{1, 0, 0}},
+		"mpirun": {wire.PeerSSH, true, job.App{Program: "sleep"}, spawnOn(2, "node0"), "", [3]int{1, 0, 0}},
 		"mpi4py": {
 			wire.PeerSSH, false,
 			job.App{Program: "python3", Args: []string{"-m", "mpi4py", "x.py"}},
-			wishes(2, "node0"), "",
+			spawnOn(2, "node0"), "",
 			[3]int{1, 0, 0},
 		},
-		"Slurm's agents": {wire.PeerEngine, true, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
-		"this host":      {wire.PeerLocal, false, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
+		"Slurm's agents": {wire.PeerEngine, true, job.App{Program: "sleep"}, spawnOn(2, "node1"), "", [3]int{0, 1, 0}},
+		"this host":      {wire.PeerLocal, false, job.App{Program: "sleep"}, spawnOn(2, "node1"), "", [3]int{0, 1, 0}},
 		"another's rank": {
 			wire.PeerSSH, true,
 			job.App{Program: "sleep"},
-			wishes(0, "node0"),
+			spawnOn(0, "node0"),
 			"no rank 0 of that MPI_COMM_WORLD runs on node2",
 			[3]int{},
 		},
-		"a rank that is not": {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(-1, "node0"), "no rank -1", [3]int{}},
+		"a rank that is not": {wire.PeerSSH, true, job.App{Program: "sleep"}, spawnOn(-1, "node0"), "no rank -1", [3]int{}},
 		"no world": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(*wire.Start) world.Spawn {
 			return world.Spawn{}
 		}, "no rank 0", [3]int{}},
 		"no program": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(s *wire.Start) world.Spawn {
-			w := wishes(2, "")(s)
+			w := spawnOn(2, "")(s)
 			w.Apps = nil
 			return w
 		}, "no program is named", [3]int{}},
 		"another host": {
 			wire.PeerSSH, true,
 			job.App{Program: "sleep"},
-			wishes(2, "elsewhere"), "host elsewhere: the job has node[0-2]",
+			spawnOn(2, "elsewhere"), "host elsewhere: the job has node[0-2]",
 			[3]int{},
 		},
-		"joined": {wire.PeerJoined, true, job.App{Program: "sleep"}, wishes(2, ""), "", [3]int{0, 0, 1}},
+		"joined": {wire.PeerJoined, true, job.App{Program: "sleep"}, spawnOn(2, ""), "", [3]int{0, 0, 1}},
 		"joined, elsewhere": {
-			wire.PeerJoined, true, job.App{Program: "sleep"}, wishes(2, "node0"), "no host can take more ranks", [3]int{},
+			wire.PeerJoined, true, job.App{Program: "sleep"}, spawnOn(2, "node0"), "no host can take more ranks", [3]int{},
 		},
 		"joined without token": {
-			wire.PeerUnauthenticated, true, job.App{Program: "sleep"}, wishes(2, ""), "without a token", [3]int{},
+			wire.PeerUnauthenticated, true, job.App{Program: "sleep"}, spawnOn(2, ""), "without a token", [3]int{},
 		},
 		"what is no environment": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(s *wire.Start) world.Spawn {
-			w := wishes(2, "node0")(s)
+			w := spawnOn(2, "node0")(s)
 			w.Apps[0].Env = []string{"A\x00B=1"}
 			return w
 		}, "cannot stand in an environment", [3]int{}},

@@ -60,12 +60,12 @@ func TestHostileJoiner(t *testing.T) {
 			require.NoError(t, err)
 			a := &fakeAgent{
 				madeUp: sleeper(wire.NewLink(joined.Conn), 1), stream: joined.Conn, attack: atStart,
-				job:   &fakeJob{ended: make(chan struct{})},
-				heard: map[wire.Type]int{},
+				job:      &fakeJob{ended: make(chan struct{})},
+				received: map[wire.Type]int{},
 				spawns: func(s *wire.Start) world.Spawn {
-					wish := wishes(1, host)(s)
-					wish.Apps[0].Args = []string{file}
-					return wish
+					edit := spawnOn(1, host)(s)
+					edit.Apps[0].Args = []string{file}
+					return edit
 				},
 			}
 			a.at, a.answered = netip.MustParseAddr("127.0.0.1"), cancel

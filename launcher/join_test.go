@@ -33,7 +33,7 @@ type part struct {
 
 // together runs a job of nodes that join each other in this process, and returns the outcome of each. The callback
 // changes a node's spec.
-func together(t *testing.T, role string, nodes int, wish func(node int, s *launcher.Spec)) []*part {
+func together(t *testing.T, role string, nodes int, edit func(node int, s *launcher.Spec)) []*part {
 	port := freePort(t)
 	parts := make([]*part, nodes)
 	var all sync.WaitGroup
@@ -43,8 +43,8 @@ func together(t *testing.T, role string, nodes int, wish func(node int, s *launc
 		s := own(t, specOf(role, 2))
 		s.Grace = time.Second
 		s.Join = &job.JoinSpec{NodeRank: node, NumNodes: nodes, Addr: "127.0.0.1", Port: port, Timeout: time.Minute}
-		if wish != nil {
-			wish(node, &s)
+		if edit != nil {
+			edit(node, &s)
 		}
 		all.Go(func() {
 			tell := func(n launcher.Notice) string {
@@ -62,13 +62,13 @@ func together(t *testing.T, role string, nodes int, wish func(node int, s *launc
 
 func TestJoin(t *testing.T) {
 	token := job.Token{1, 2, 3}
-	for name, wish := range map[string]func(j *job.JoinSpec){
+	for name, edit := range map[string]func(j *job.JoinSpec){
 		"one user on one host": func(*job.JoinSpec) {},
 		"insecure":             func(j *job.JoinSpec) { j.Insecure = true },
 		"token":                func(j *job.JoinSpec) { j.Token = token.Text() },
 		"own token":            func(j *job.JoinSpec) { j.OwnToken, j.Insecure = token.Text(), true },
 	} {
-		parts := together(t, "place", 3, func(_ int, s *launcher.Spec) { wish(s.Join) })
+		parts := together(t, "place", 3, func(_ int, s *launcher.Spec) { edit(s.Join) })
 		for node, p := range parts {
 			require.NoError(t, p.err, "node %d", node)
 			require.Zero(t, p.result.ExitCode, "node %d: %s", node, p.notice.String())

@@ -414,9 +414,9 @@ func TestListedSharedLogFile(t *testing.T) {
 
 // A job runs normally if the registry directory cannot be created.
 func TestUnusableRegistry(t *testing.T) {
-	var told strings.Builder
+	var notices strings.Builder
 	r, out, _ := run(t, specOf("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}),
-		onNotice(func(text string) { fmt.Fprintln(&told, text) }))
+		onNotice(func(text string) { fmt.Fprintln(&notices, text) }))
 	require.Zero(t, r.ExitCode)
 	assert.Equal(t, "hello from 0 of 1\n", out.String())
 }

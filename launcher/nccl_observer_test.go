@@ -71,7 +71,7 @@ func TestUnexpectedInterface(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		variable plan.Variable
-		told     bool
+		notices  bool
 	}{
 		{"another", plan.Variable{Name: "NCCL_SOCKET_IFNAME", Value: "=eth0", Origin: plan.Gorun}, true},
 		{"the same", plan.Variable{Name: "NCCL_SOCKET_IFNAME", Value: "=eth7", Origin: plan.Gorun}, false},
@@ -92,7 +92,7 @@ func TestUnexpectedInterface(t *testing.T) {
 			for range 2 {
 				h.nccl.observe(h.nodes[0], 0, 1, []byte("n1:7:8 [0] NCCL INFO NET/Socket : Using [0]eth7:10.0.0.1<0>\n"))
 			}
-			if !tc.told {
+			if !tc.notices {
 				assert.Empty(t, said)
 				return
 			}

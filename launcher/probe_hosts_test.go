@@ -134,21 +134,21 @@ func startRemote(t *testing.T, cmd *exec.Cmd) distant {
 
 // topology is a random network in which one network joins all hosts of a set. Its field told describes it.
 type topology struct {
-	t     *testing.T
-	set   *testhosts.Set
-	hosts []string
-	r     *rand.Rand
-	mains []string // name of eth0 on each host
-	told  []string
+	t       *testing.T
+	set     *testhosts.Set
+	hosts   []string
+	r       *rand.Rand
+	mains   []string // name of eth0 on each host
+	notices []string
 }
 
 func (n *topology) add(host string, i testhosts.Interface) {
-	n.told = append(n.told, fmt.Sprintf("%s: %+v", host, i))
+	n.notices = append(n.notices, fmt.Sprintf("%s: %+v", host, i))
 	require.NoError(n.t, n.set.AddInterface(host, i))
 }
 
 func (n *topology) ip(host string, lines ...string) {
-	n.told = append(n.told, host+": ip "+strings.Join(lines, "; "))
+	n.notices = append(n.notices, host+": ip "+strings.Join(lines, "; "))
 	require.NoError(n.t, n.set.IP(host, lines...))
 }
 
@@ -170,7 +170,7 @@ func (n *topology) draw() {
 		n.breakMain()
 	case 3:
 		for i, h := range n.hosts {
-			n.told = append(n.told, h+": "+n.mains[i]+" has IPv6 alone")
+			n.notices = append(n.notices, h+": "+n.mains[i]+" has IPv6 alone")
 			require.NoError(n.t, n.set.RemoveAddress(h, n.mains[i], n.set.Address(h)+"/16"))
 			require.NoError(n.t, n.set.AddAddress(h, n.mains[i], fmt.Sprintf("fd77::%d/64", i+1)))
 		}
@@ -200,7 +200,7 @@ func (n *topology) everywhere(stem, bridge, format string) {
 // breakMain removes one host from eth0's network.
 func (n *topology) breakMain() {
 	victim := n.hosts[n.r.IntN(len(n.hosts))]
-	n.told = append(n.told, "what "+victim+" sends by eth0 vanishes")
+	n.notices = append(n.notices, "what "+victim+" sends by eth0 vanishes")
 	require.NoError(n.t, n.set.Blackhole(victim))
 }
 
@@ -271,7 +271,7 @@ func TestRandomTopologies(t *testing.T) {
 			n.draw()
 			defer func() {
 				if t.Failed() {
-					t.Log(strings.Join(n.told, "\n"))
+					t.Log(strings.Join(n.notices, "\n"))
 				}
 			}()
 			choice, _, err := chooseAddress(agentsOn(t, set), 0, probe.Options{})
@@ -307,7 +307,7 @@ func TestIsolatedHost(t *testing.T) {
 	survey, _, err := surveyNetwork(agents)
 	require.ErrorAs(t, err, &unreached)
 	require.Contains(t, survey.Summary(), "2 of 6 ways between 3 hosts work")
-	require.Contains(t, strings.Join(told(survey), "\n"),
+	require.Contains(t, strings.Join(notices(survey), "\n"),
 		"reach: h3: no other host reaches it at 10.77.1.3 (eth0), and it reaches none: ")
 	require.NoError(t, set.Heal("h3"))
 	survey, choice, err := surveyNetwork(agents)

@@ -221,8 +221,8 @@ func run(t *testing.T, s launcher.Spec, options ...launcher.Option) (*launcher.R
 }
 
 // onNotice calls a function with the text of each notice.
-func onNotice(hear func(text string)) launcher.Option {
-	return launcher.WithNotices(func(n launcher.Notice) string { hear(n.Text); return "" })
+func onNotice(receive func(text string)) launcher.Option {
+	return launcher.WithNotices(func(n launcher.Notice) string { receive(n.Text); return "" })
 }
 
 // shownNotices writes each notice to standard error.
@@ -431,7 +431,7 @@ func TestStacksAtTheDeadline(t *testing.T) {
 
 func TestStdin(t *testing.T) {
 	for name, tc := range map[string]struct {
-		wish job.StdinSpec
+		edit job.StdinSpec
 		want []string
 	}{
 		"rank 0":    {job.StdinSpec{}, []string{`0 read "typed"`, `1 read ""`}},
@@ -448,7 +448,7 @@ func TestStdin(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, w.Close())
 			s := specOf("stdin", 2)
-			s.Stdin = tc.wish
+			s.Stdin = tc.edit
 			_, stdout, _ := run(t, s, launcher.WithStdin(r))
 			for _, line := range tc.want {
 				assert.Contains(t, stdout.String(), line)

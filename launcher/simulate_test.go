@@ -36,11 +36,11 @@ type simulation struct {
 	machine placement.Machine
 	agents  []*simAgent
 
-	began   time.Time
-	heard   atomic.Int32  // agents whose ranks the launcher knows to run
-	running chan struct{} // closed when all agents are among them
-	started time.Duration // time until then
-	over    sync.WaitGroup
+	began    time.Time
+	received atomic.Int32  // agents whose ranks the launcher knows to run
+	running  chan struct{} // closed when all agents are among them
+	started  time.Duration // time until then
+	over     sync.WaitGroup
 
 	joined  chan int   // the attempt, for each agent that joined its exchange plane; nil without a plane
 	dialing sync.Mutex // only one agent connects over a socket at a time
@@ -78,7 +78,7 @@ func (s *simulation) agent(index int) *simAgent {
 		link: wire.NewLink(linkEnd{a.down, a.up}), index: index, program: "trainer", machine: s.machine, away: 2 * s.delay,
 	}
 	a.up.taken = func() {
-		if int(s.heard.Add(1)) == len(s.agents) {
+		if int(s.received.Add(1)) == len(s.agents) {
 			s.started = time.Since(s.began)
 			close(s.running)
 		}
@@ -186,7 +186,7 @@ func TestSimulatedNodes(t *testing.T) {
 	}()
 	result := s.run(t, s.spec())
 	assert.Zero(t, result.ExitCode, Explain(result))
-	assert.Equal(t, int32(nodes), s.heard.Load())
+	assert.Equal(t, int32(nodes), s.received.Load())
 }
 
 // BenchmarkSimulatedNodes measures the launcher with many agents in this process, over links with a delay of 1 ms

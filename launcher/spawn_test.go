@@ -75,8 +75,8 @@ func TestSpawnWaitsForNodesWithNewRanks(t *testing.T) {
 func TestSpawnTooLargeForFrame(t *testing.T) {
 	h, far := growingHead(t)
 	plans := h.planSpawn
-	h.planSpawn = func(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
-		next, more, err := plans(p, wish, number)
+	h.planSpawn = func(p *job.Plan, edit job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
+		next, more, err := plans(p, edit, number)
 		more.Common = []plan.Variable{{Name: "MUCH", Value: strings.Repeat("x", wire.MaxBody)}}
 		return next, more, err
 	}

@@ -14,8 +14,8 @@ import (
 	"gorun/launcher/internal/probe"
 )
 
-// told returns the findings of a survey as lines such as "loss: h3: packets …".
-func told(s probe.Survey) (lines []string) {
+// notices returns the findings of a survey as lines such as "loss: h3: packets …".
+func notices(s probe.Survey) (lines []string) {
 	for _, f := range s.Problems() {
 		line := fmt.Sprintf("%s: %s", f.Check, &f)
 		if f.Note {
@@ -54,12 +54,12 @@ func TestImpairedNetwork(t *testing.T) {
 			impair(t, set, "h3", row.how)
 			defer impair(t, set, "h3", testhosts.Impairment{})
 			survey, choice, err := surveyNetwork(agentsOn(t, set))
-			lines := told(survey)
+			lines := notices(survey)
 			// a machine that is busy with other tests also loses and delays packets
 			for try := 0; try < 2 && (len(lines) > 1 || row.want == "" && len(lines) > 0); try++ {
 				t.Logf("once more: %q", lines)
 				survey, choice, err = surveyNetwork(agentsOn(t, set))
-				lines = told(survey)
+				lines = notices(survey)
 			}
 			require.NoError(t, err)
 			require.Equal(t, set.Address("h1"), choice.Addr.String())
@@ -129,7 +129,7 @@ func TestOddInterfaces(t *testing.T) {
 		require.Equal(t, i == 2, p.OtherFamily)
 	}
 	require.Contains(t, choice.Note, "the interfaces of h3 have IPv4 addresses, too")
-	lines := "\n" + strings.Join(told(survey), "\n")
+	lines := "\n" + strings.Join(notices(survey), "\n")
 	require.Contains(t, lines, "remark: interface: h3: the MTU of fast2 is 1400, on the others 1500")
 	require.Contains(t, lines, "remark: interface: h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno5 "+
 		"of h1, no "+

@@ -32,10 +32,10 @@ func init() {
 
 // wink prints the signals that it receives until one ends it.
 func wink(r env.Rank) {
-	heard := make(chan os.Signal, 8)
-	signal.Notify(heard, syscall.SIGUSR1, syscall.SIGTERM)
+	received := make(chan os.Signal, 8)
+	signal.Notify(received, syscall.SIGUSR1, syscall.SIGTERM)
 	fmt.Println("ready")
-	for sig := range heard {
+	for sig := range received {
 		fmt.Println(r.Rank, "heard", sig)
 		if sig == syscall.SIGTERM {
 			os.Exit(0)
@@ -43,9 +43,9 @@ func wink(r env.Rank) {
 	}
 }
 
-// seats runs a job in which each process is one rank, all in this process. There are two hosts, and the first has
+// tasks runs a job in which each process is one rank, all in this process. There are two hosts, and the first has
 // every second rank.
-func seats(t *testing.T, role string, ranks int, wish func(rank int, s *launcher.Spec)) []*part {
+func tasks(t *testing.T, role string, ranks int, edit func(rank int, s *launcher.Spec)) []*part {
 	return together(t, role, ranks, func(rank int, s *launcher.Spec) {
 		s.PerNode = job.Count{}
 		s.Join.NodeRank, s.Join.NumNodes, s.Join.NodeID = 0, 0, fmt.Sprintf("n%d", rank%2)
@@ -53,14 +53,14 @@ func seats(t *testing.T, role string, ranks int, wish func(rank int, s *launcher
 			Rank: rank, NumRanks: ranks, LocalRank: rank / 2, LocalRanks: (ranks + 1 - rank%2) / 2,
 			Node: rank % 2, NumNodes: min(ranks, 2),
 		}
-		if wish != nil {
-			wish(rank, s)
+		if edit != nil {
+			edit(rank, s)
 		}
 	})
 }
 
 func TestTasks(t *testing.T) {
-	parts := seats(t, "place", 5, nil)
+	parts := tasks(t, "place", 5, nil)
 	for rank, p := range parts {
 		require.NoError(t, p.err, "rank %d", rank)
 		require.Zero(t, p.result.ExitCode, "rank %d: %s", rank, p.notice.String())
@@ -74,7 +74,7 @@ func TestTasks(t *testing.T) {
 }
 
 func TestFailureEndsTasks(t *testing.T) {
-	parts := seats(t, "tail", 4, nil)
+	parts := tasks(t, "tail", 4, nil)
 	for rank, p := range parts {
 		require.NoError(t, p.err, "rank %d", rank)
 		assert.Equal(t, 9, p.result.ExitCode, "rank %d", rank)
@@ -90,7 +90,7 @@ func TestFailureEndsTasks(t *testing.T) {
 }
 
 func TestTaskConflicts(t *testing.T) {
-	parts := seats(t, "place", 2, func(rank int, s *launcher.Spec) { s.Join.Task.Node, s.Join.Task.LocalRanks = 0, 1 })
+	parts := tasks(t, "place", 2, func(rank int, s *launcher.Spec) { s.Join.Task.Node, s.Join.Task.LocalRanks = 0, 1 })
 	require.ErrorContains(t, parts[0].err, "ranks 0 and 1 say both that they are local rank 0 on host 0")
 	require.Equal(t, 2, parts[1].result.ExitCode)
 }
@@ -140,7 +140,7 @@ func TestEngineSignals(t *testing.T) {
 }
 
 func TestRestartOfTasks(t *testing.T) {
-	parts := seats(t, "flaky", 3, func(_ int, s *launcher.Spec) { s.Restarts = job.Restarts{Max: 2, Delay: -1} })
+	parts := tasks(t, "flaky", 3, func(_ int, s *launcher.Spec) { s.Restarts = job.Restarts{Max: 2, Delay: -1} })
 	for rank, p := range parts {
 		require.NoError(t, p.err)
 		require.Zero(t, p.result.ExitCode, p.notice.String())

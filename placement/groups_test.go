@@ -11,7 +11,7 @@ import (
 // group and bound inside it.
 func TestGroupsOfObjects(t *testing.T) {
 	machine := synthetic(t, "pack:2 numa:1 l3:1 core:4 pu:1")
-	for wish, want := range map[string]string{
+	for request, want := range map[string]string{
 		"core:2":              "0-1 2-3 4-5 6-7",
 		"core:2 core":         "0 2 4 6 1 3",
 		"core:3 core":         "0 3 6 1 4 7",
@@ -22,7 +22,7 @@ func TestGroupsOfObjects(t *testing.T) {
 		"node:2":              `--map-by node:2: unknown modifier "2"`,
 		"ppr:1:core:2":        `--map-by ppr:1:core:2: unknown modifier "2"`,
 	} {
-		words := strings.Fields(wish)
+		words := strings.Fields(request)
 		by, err := ParseMapBy(words[0])
 		req := Request{MapBy: by, Ranks: len(strings.Fields(want))}
 		if err == nil && len(words) > 1 {
@@ -33,14 +33,14 @@ func TestGroupsOfObjects(t *testing.T) {
 			layout, err = Map(req, []Machine{machine})
 		}
 		if strings.HasPrefix(want, "--") {
-			require.ErrorContains(t, err, want, wish)
+			require.ErrorContains(t, err, want, request)
 			continue
 		}
-		require.NoError(t, err, wish)
+		require.NoError(t, err, request)
 		var sets []string
 		for _, r := range layout.Ranks {
 			sets = append(sets, r.CPUs.String())
 		}
-		require.Equal(t, want, strings.Join(sets, " "), wish)
+		require.Equal(t, want, strings.Join(sets, " "), request)
 	}
 }

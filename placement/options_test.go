@@ -104,7 +104,7 @@ func TestParseGPUs(t *testing.T) {
 	assert.True(t, free.Free)
 }
 
-func TestWishErrors(t *testing.T) {
+func TestRequestErrors(t *testing.T) {
 	parts := "package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread"
 	tests := []struct {
 		parse func(string) error
@@ -166,10 +166,10 @@ func chosenGPUs(value string) error  { _, err := ParseGPUs(value); return err }
 func numaBinding(value string) error { _, err := ParseNUMABinding(value); return err }
 
 // Impossible requests fail, and the errors have the numbers.
-func TestImpossibleWishes(t *testing.T) {
+func TestImpossibleRequests(t *testing.T) {
 	machines := sampleMachines(t)
 	hosts := func(r Request) Request { r.Hosts = []string{"a"}; return r }
-	wish := func(n int, mapBy, bindTo string) Request {
+	request := func(n int, mapBy, bindTo string) Request {
 		r := Request{Ranks: n}
 		var err error
 		r.MapBy, err = ParseMapBy(mapBy)
@@ -186,33 +186,45 @@ func TestImpossibleWishes(t *testing.T) {
 		want    string
 	}{
 		{
-			"two packages", wish(2, "package:pe=33", ""),
+			"two packages", request(2, "package:pe=33", ""),
 			"--map-by package:pe=33: pe=33 is more than the 32 cores of package 0 of node 0",
 		},
-		{"two packages", wish(5, "ppr:2:package", ""), "-np 5 is more than --map-by ppr:2:package allows: 4 ranks on 1 node"},
-		{"two packages", wish(65, "core", "core"), "--bind-to core: more ranks than room on node 0: core 0 has room for 1; " +
-			"use fewer ranks, or --bind-to core:overload-allowed, or --bind-to none"},
-		{"two packages", wish(3, "slot:pe=30", ""), "--map-by slot:pe=30: more ranks with 30 CPUs each than room on node " +
-			"0: core 63 has room for 1; use fewer ranks, or --bind-to core:overload-allowed, or --bind-to none"},
 		{
-			"two packages", wish(2, "l2cache", ""),
+			"two packages", request(5, "ppr:2:package", ""),
+			"-np 5 is more than --map-by ppr:2:package allows: 4 ranks on 1 node",
+		},
+		{
+			"two packages", request(65, "core", "core"),
+			"--bind-to core: more ranks than room on node 0: core 0 has room for 1; " +
+				"use fewer ranks, or --bind-to core:overload-allowed, or --bind-to none",
+		},
+		{
+			"two packages", request(3, "slot:pe=30", ""),
+			"--map-by slot:pe=30: more ranks with 30 CPUs each than room on node " +
+				"0: core 63 has room for 1; use fewer ranks, or --bind-to core:overload-allowed, or --bind-to none",
+		},
+		{
+			"two packages", request(2, "l2cache", ""),
 			"--map-by l2cache: node 0 tells of no L2 caches; it has 2 packages, 2 NUMA nodes, 64 cores, 128 hardware threads",
 		},
-		{"two packages", wish(2, "gpu", ""), "--map-by gpu: node 0 has no GPU that may be used"},
-		{"two packages", wish(2, "nic", ""), "--map-by nic: node 0 has no NIC that is up, of 0"},
+		{"two packages", request(2, "gpu", ""), "--map-by gpu: node 0 has no GPU that may be used"},
+		{"two packages", request(2, "nic", ""), "--map-by nic: node 0 has no NIC that is up, of 0"},
 		{
-			"two packages", wish(2, "dist:mlx5_0", ""),
+			"two packages", request(2, "dist:mlx5_0", ""),
 			`--map-by dist:mlx5_0: node 0 has no device "mlx5_0" to be near to; its NICs are none`,
 		},
 		{
-			"two packages", wish(2, "numa:pe=2", "numa"),
+			"two packages", request(2, "numa:pe=2", "numa"),
 			"--map-by numa:pe=2: pe=2 binds ranks to cores: it does not go with --bind-to numa",
 		},
 		{
-			"laptop", wish(9, "core:nooversubscribe", ""),
+			"laptop", request(9, "core:nooversubscribe", ""),
 			"--map-by core:nooversubscribe: 9 ranks are more than the 8 CPUs of node 0",
 		},
-		{"laptop", wish(2, "core", "user:0,9"), "--bind-to user:0,9: the CPUs 9 are not allowed on node 0; allowed are 0-7"},
+		{
+			"laptop", request(2, "core", "user:0,9"),
+			"--bind-to user:0,9: the CPUs 9 are not allowed on node 0; allowed are 0-7",
+		},
 		{"laptop", Request{Ranks: 2, CPUsPerRank: 5}, "--cpus-per-rank 5: 2 ranks × 3 are 6 cores, node 0 has 4 (8 CPUs)"},
 		{"laptop", Request{Ranks: 2, CPUsPerRank: -1}, "--cpus-per-rank -1: a rank has at least one CPU"},
 		{"laptop", Request{Ranks: 1, GPUsPerRank: 1}, "--gpus-per-rank 1: 1 rank × 1 is 1 GPU, node 0 has 0"},
@@ -260,7 +272,7 @@ func TestImpossibleWishes(t *testing.T) {
 			"--gpus free: node 0 has no GPU: leave --gpus out to place ranks on CPUs",
 		},
 		{
-			"two packages", wish(0, "ppr:1048576:package", ""),
+			"two packages", request(0, "ppr:1048576:package", ""),
 			"--map-by ppr:1048576:package: 2097152 ranks are more than the 1048576 that a job may have",
 		},
 		{
@@ -290,7 +302,7 @@ func TestImpossibleWishes(t *testing.T) {
 			Request{Ranks: 2, RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "a"}}}},
 			"-np 2: f has places for 1 rank",
 		},
-		{"", wish(2, "core", ""), "--map-by core: the topology of node 0 is not known"},
+		{"", request(2, "core", ""), "--map-by core: the topology of node 0 is not known"},
 		{"", Request{Ranks: 1, NUMABinding: NUMANodeBinding}, "--numa-binding node: the topology of node 0 is not known"},
 	}
 	for _, test := range tests {
@@ -559,7 +571,7 @@ func TestNeedsNICs(t *testing.T) {
 }
 
 // Numbering takes linear time in the number of ranks, because it visits each assignment once.
-func TestSeatsAreLookedAtOnce(t *testing.T) {
+func TestPlacementsAreComputedOnce(t *testing.T) {
 	const assignments, kinds = 400, 8
 	looked := 0
 	w := walk{nodes: []mapping{{assignments: make([]assignment, assignments)}}, taken: [][]bool{make([]bool, assignments)}}

@@ -95,7 +95,7 @@ func TestMapWhereLittleIsKnown(t *testing.T) {
 	assert.Equal(t, []int{2, 0}, layout.PerNode)
 }
 
-func FuzzWishes(f *testing.F) {
+func FuzzRequests(f *testing.F) {
 	for _, seed := range []string{
 		"ppr:2:socket:pe=2,span", "dist:mlx5_0", ":oversubscribe", "user:0+2,1", "core:2",
 		"numa:fill", "2,4-7", "0-65535", "free", "rank 0=+n0 slot=0:*;1:0",

@@ -36,12 +36,12 @@ func TestThreadsAsMpirun(t *testing.T) {
 // exceed a number that the user set.
 func TestCountedRoom(t *testing.T) {
 	machines := []Machine{synthetic(t, "pack:1 numa:1 l3:1 core:2 pu:2"), synthetic(t, "pack:1 numa:1 l3:1 core:2 pu:2")}
-	wish := PerNode{Kind: PerNodeCore, From: "I_MPI_PERHOST=allcores"}
+	request := PerNode{Kind: PerNodeCore, From: "I_MPI_PERHOST=allcores"}
 	for ranks, want := range map[int][]int{3: {2, 1}, 4: {2, 2}, 7: {4, 3}} {
-		counts, err := Count(Request{Ranks: ranks, PerNode: wish, Oversubscribe: true}, machines)
+		counts, err := Count(Request{Ranks: ranks, PerNode: request, Oversubscribe: true}, machines)
 		require.NoError(t, err)
 		require.Equal(t, want, counts.PerNode)
 	}
-	_, err := Count(Request{Ranks: 7, RanksFrom: "-n 7", PerNode: wish}, machines)
+	_, err := Count(Request{Ranks: 7, RanksFrom: "-n 7", PerNode: request}, machines)
 	require.EqualError(t, err, "-n 7 is more than I_MPI_PERHOST=allcores allows: 4 ranks on 2 nodes")
 }

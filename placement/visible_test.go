@@ -30,7 +30,7 @@ func TestVisible(t *testing.T) {
 		gpus    []GPU
 		environ []string
 		want    []int // Index of each visible GPU
-		remark  string
+		note    string
 	}{
 		{"no variable", four, nil, []int{0, 1, 2, 3}, ""},
 		{"no GPU", nil, []string{"CUDA_VISIBLE_DEVICES=0,1"}, nil, ""},
@@ -135,13 +135,13 @@ func TestVisible(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			visible, remark := Visible(test.gpus, VisibilityOf(test.environ))
+			visible, note := Visible(test.gpus, VisibilityOf(test.environ))
 			var got []int
 			for _, gpu := range visible {
 				got = append(got, gpu.Index)
 			}
 			assert.Equal(t, test.want, got)
-			assert.Equal(t, test.remark, remark)
+			assert.Equal(t, test.note, note)
 		})
 	}
 }

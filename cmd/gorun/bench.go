@@ -484,7 +484,7 @@ func runBenchRank(config string, stdout io.Writer) error {
 	if err == nil {
 		err = bench.Run(context.Background(), c, benchHost(), stdout)
 	}
-	if _, unsupported := errors.AsType[*bench.WishError](err); unsupported {
+	if _, unsupported := errors.AsType[*bench.UnsupportedError](err); unsupported {
 		return exitError{job.ExitUsage, err.Error()}
 	}
 	if err != nil && !errors.Is(err, bench.ErrJoin) {

@@ -97,7 +97,7 @@ func (g similarFindings) summary() doctor.Finding {
 		others = append(others, other.Hosts...)
 	}
 	if others != nil {
-		f.Text += "; the like on " + hosts.Fold(others)
+		f.Text += "; the like on " + hosts.NodeList(others)
 	}
 	return f
 }

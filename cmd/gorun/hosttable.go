@@ -110,7 +110,7 @@ func (t *hostTable) differences() string {
 	}
 	rows := [][]string{heading}
 	for _, group := range t.groups {
-		row := []string{hosts.Fold(hostNames(group)), reachedText(group)}
+		row := []string{hosts.NodeList(hostNames(group)), reachedText(group)}
 		if answered(group[0]) {
 			row = append(row, clockText(group), spaceText(group, "cache"), spaceText(group, "temporary files"))
 			for _, p := range t.differs {
@@ -135,7 +135,7 @@ func (t *hostTable) commonalities() string {
 	}
 	copied := slices.DeleteFunc(slices.Clone(t.report.Hosts), func(h launcher.HostReport) bool { return !h.Copied })
 	if len(copied) > 0 {
-		rows = append(rows, []string{"copied", "to " + hosts.Fold(hostNames(copied)) + ", now in the cache there"})
+		rows = append(rows, []string{"copied", "to " + hosts.NodeList(hostNames(copied)) + ", now in the cache there"})
 	}
 	return show.Table(rows, 0)
 }

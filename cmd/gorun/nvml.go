@@ -23,7 +23,7 @@ func nvmlWorker() worker.Program {
 
 // addNVMLFacts completes this machine with what only NVML knows, if it has NVIDIA GPUs, and returns notes.
 func addNVMLFacts(m *placement.Machine) (notes []string) {
-	wish := gpufacts.Wish{All: true}
+	wish := gpufacts.Query{All: true}
 	if !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
 		return nil
 	}

@@ -169,7 +169,7 @@ func (s *progressScreen) end(p *launcher.Progress) {
 		}
 	}
 	if len(copied) > 0 {
-		s.write("gorun: copied itself to " + hosts.Fold(copied) + "\n")
+		s.write("gorun: copied itself to " + hosts.NodeList(copied) + "\n")
 	}
 }
 
@@ -278,7 +278,7 @@ func waitingTexts(list []launcher.HostProgress) (texts []string) {
 	groups := groupBySteps(list)
 	waiting := false
 	for _, g := range groups {
-		text := hosts.Fold(g.names) + " " + g.text
+		text := hosts.NodeList(g.names) + " " + g.text
 		if !g.failed && !waiting {
 			waiting, text = true, "waiting: "+text
 		}

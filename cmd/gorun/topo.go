@@ -191,7 +191,7 @@ func (o *topoOptions) writeFiles(t topology) (wrote bool, err error) {
 type topology struct {
 	placement.Machine
 	layout placement.Layout
-	seats  []draw.Seat
+	seats  []draw.Placement
 	impact *draw.Impact // nil: not requested
 }
 
@@ -204,8 +204,8 @@ func (t topology) rankFile() (string, error) {
 func (t topology) text(style draw.Style) string {
 	parts := []string{draw.Picture(t.Machine, t.seats, style), draw.Matrix(t.Machine, style)}
 	if t.seats != nil {
-		parts = append(parts, draw.Remarks(append([]string{t.layout.Reason}, t.layout.Notes...), style)+
-			draw.Seats(t.Machine, t.seats, style))
+		parts = append(parts, draw.Notes(append([]string{t.layout.Reason}, t.layout.Notes...), style)+
+			draw.Placements(t.Machine, t.seats, style))
 	}
 	if t.impact != nil {
 		parts = append(parts, t.impact.Text(style))
@@ -279,9 +279,9 @@ func (o *topoOptions) layout(m placement.Machine) (placement.Layout, error) {
 }
 
 // seats converts a layout for drawing.
-func seats(layout placement.Layout) (seats []draw.Seat) {
+func seats(layout placement.Layout) (seats []draw.Placement) {
 	for rank, r := range layout.Ranks {
-		seats = append(seats, draw.Seat{Rank: rank, CPUs: r.CPUs, Memories: r.Memories, GPUs: r.GPUs, Why: r.Reason})
+		seats = append(seats, draw.Placement{Rank: rank, CPUs: r.CPUs, Memories: r.Memories, GPUs: r.GPUs, Why: r.Reason})
 	}
 	return seats
 }

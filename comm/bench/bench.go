@@ -48,12 +48,14 @@ type Config struct {
 	Version   string // gorun's version, for reports
 }
 
-// WishError reports that these ranks cannot run the requested measurement. Only rank 0 returns it.
-type WishError struct{ text string }
+// UnsupportedError reports that these ranks cannot run the requested measurement. Only rank 0 returns it.
+type UnsupportedError struct{ text string }
 
-func (e *WishError) Error() string { return e.text }
+func (e *UnsupportedError) Error() string { return e.text }
 
-func wish(format string, args ...any) error { return &WishError{fmt.Sprintf(format, args...)} }
+func unsupported(format string, args ...any) error {
+	return &UnsupportedError{fmt.Sprintf(format, args...)}
+}
 
 var (
 	// ErrJoin reports that the ranks did not connect, or that the back end is missing.
@@ -84,7 +86,7 @@ func Run(ctx context.Context, c Config, host Host, out io.Writer) error {
 // settle ends a rank. After the last call it waits for the other ranks, even if rank 0 fails afterwards. A
 // rank that leaves earlier would break the others' pending operations.
 func settle(err error, rank int, wait func() error) error {
-	var unwilling *WishError
+	var unwilling *UnsupportedError
 	switch {
 	case err == nil || errors.As(err, new(afterAll)):
 		if waited := wait(); err == nil {
@@ -128,17 +130,17 @@ func newBench(ctx context.Context, g *comm.Group, c Config) (*bench, error) {
 	b := &bench{Config: c, group: g, operation: find(operations, c.Operation), element: find(elements, c.DType)}
 	switch {
 	case b.operation == nil:
-		return nil, wish("%q is no operation: take one of %v", c.Operation, Operations())
+		return nil, unsupported("%q is no operation: take one of %v", c.Operation, Operations())
 	case b.element == nil:
-		return nil, wish("%q is no element type: take one of %v", c.DType, DTypes())
+		return nil, unsupported("%q is no element type: take one of %v", c.DType, DTypes())
 	case b.operation.rooted && c.Root >= g.Size():
-		return nil, wish("--root %d: there are ranks 0 to %d", c.Root, g.Size()-1)
+		return nil, unsupported("--root %d: there are ranks 0 to %d", c.Root, g.Size()-1)
 	case c.Operation == "p2p" && g.Size() < 2:
-		return nil, wish("p2p needs two ranks, there is one: add -np 2")
+		return nil, unsupported("p2p needs two ranks, there is one: add -np 2")
 	}
 	b.sizes = b.operation.sizes(c, g.Size(), b.element.size)
 	if text := c.noModel(b.sizes, g.Size()); text != "" {
-		return nil, wish("%s", text)
+		return nil, unsupported("%s", text)
 	}
 	if err := b.fits(ctx); err != nil {
 		return nil, err

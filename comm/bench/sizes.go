@@ -115,7 +115,7 @@ func (b *bench) fits(ctx context.Context) error {
 	if err := comm.AllReduce(ctx, b.group, tooMuch, tooMuch, comm.Max); err != nil || tooMuch[0] == 0 {
 		return err
 	}
-	return wish("-e %s: the buffers of %d ranks on a host take %.1f GiB, and %.1f GiB of memory are free: take a "+
+	return unsupported("-e %s: the buffers of %d ranks on a host take %.1f GiB, and %.1f GiB of memory are free: take a "+
 		"smaller -e or fewer ranks",
 		bytesText(b.End), ranks, need/(1<<30), free/(1<<30))
 }

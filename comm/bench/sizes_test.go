@@ -48,8 +48,8 @@ func TestSettle(t *testing.T) {
 	require.ErrorIs(t, settle(afterAll{ErrWrong}, 0, wait), ErrWrong)
 	require.Equal(t, 3, waits)
 	require.ErrorIs(t, settle(io.EOF, 0, wait), io.EOF)
-	require.Error(t, settle(wish("p2p"), 0, wait))
-	require.NoError(t, settle(wish("p2p"), 1, wait))
+	require.Error(t, settle(unsupported("p2p"), 0, wait))
+	require.NoError(t, settle(unsupported("p2p"), 1, wait))
 	require.Equal(t, 3, waits)
 }
 

@@ -58,11 +58,11 @@ type streamServer struct {
 // of rank 0.
 func (b *bench) serveStreams(ctx context.Context, far int, paths []Path) (*streamServer, error) {
 	s := &streamServer{}
-	type told struct {
+	type offer struct {
 		Secret []byte
 		Ports  map[string]uint16
 	}
-	mine := told{Ports: map[string]uint16{}}
+	mine := offer{Ports: map[string]uint16{}}
 	if b.group.Rank() == far {
 		if _, err := rand.Read(s.secret[:]); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (b *bench) serveStreams(ctx context.Context, far int, paths []Path) (*strea
 			}
 		}
 	}
-	var all []told
+	var all []offer
 	if err := share(ctx, b.group, mine, &all); err != nil {
 		s.close()
 		return nil, err

@@ -59,9 +59,9 @@ func vectorsOf[T comm.Number](c codec[T]) func(*comm.Group, Config, int) (vector
 		r := find(reductions, cmp.Or(config.Op, "sum"))
 		switch {
 		case r == nil:
-			return nil, wish("%q is no reduction: take one of %v", config.Op, Reductions())
+			return nil, unsupported("%q is no reduction: take one of %v", config.Op, Reductions())
 		case r.bits && c.exact > 0:
-			return nil, wish("%s works on the bits of integers, not on %s: take --dtype int32, for instance", config.Op,
+			return nil, unsupported("%s works on the bits of integers, not on %s: take --dtype int32, for instance", config.Op,
 				config.DType)
 		}
 		t := &typed[T]{codec: c, group: g, name: config.Operation, root: config.Root, op: r.op}

@@ -93,7 +93,7 @@ func TestRunAlone(t *testing.T) {
 	} {
 		odd := c
 		change(&odd)
-		var unwilling *WishError
+		var unwilling *UnsupportedError
 		require.ErrorAs(t, runIn(context.Background(), alone(t), odd, Host{}, &out), &unwilling)
 	}
 }

@@ -136,7 +136,7 @@ func drawScene(r *rand.Rand, n int) scene {
 	typ := r.IntN(len(types))
 	ops := types[typ].ops()
 	kinds := slices.Concat(reducing, moving)
-	w := wish{
+	w := callSpec{
 		kind: kinds[r.IntN(len(kinds))], typ: typ, op: ops[r.IntN(len(ops))], ranks: n, root: r.IntN(n), seed: r.Uint64(),
 		inPlace: drawRanks(r), shift: r.IntN(2) * r.IntN(8), async: r.IntN(3) == 0, shared: drawRanks(r),
 	}

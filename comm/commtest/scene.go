@@ -9,8 +9,8 @@ import (
 	"gorun/comm"
 )
 
-// wish describes one call of all ranks, without data.
-type wish struct {
+// callSpec describes one call of all ranks, without data.
+type callSpec struct {
 	kind    string
 	typ     int // index into types
 	op      comm.Op
@@ -35,7 +35,7 @@ const (
 	everybody byRank = 1<<MostRanks - 1
 )
 
-func (w wish) String() string {
+func (w callSpec) String() string {
 	return fmt.Sprintf(
 		"%s of %s (%v), counts %v, root %d of %d ranks, in place %08b, shifted by %d, shared %08b, async %v",
 		w.kind, types[w.typ], w.op, w.counts, w.root, w.ranks, w.inPlace, w.shift, w.shared, w.async)
@@ -51,12 +51,12 @@ var (
 )
 
 // perRank reports whether the call's blocks can have different lengths.
-func (w wish) perRank() bool {
+func (w callSpec) perRank() bool {
 	return w.kind == "AllGatherV" || w.kind == "GatherV" || w.kind == "ScatterV" || w.kind == "ReduceScatterV"
 }
 
 // sized sets the counts: n for every rank, or up to n if they can differ.
-func (w wish) sized(r *rand.Rand, n int) wish {
+func (w callSpec) sized(r *rand.Rand, n int) callSpec {
 	w.counts = slices.Repeat([]int{n}, w.ranks)
 	for i := range w.counts {
 		if w.perRank() && n > 0 {
@@ -78,7 +78,7 @@ type typed interface {
 	fmt.Stringer
 	ops() []comm.Op
 	size() int // size of an element in bytes
-	scene(w wish) scene
+	scene(w callSpec) scene
 }
 
 func (e element[T]) String() string { return e.name }
@@ -93,7 +93,7 @@ type scene func(s stage) (finish func() error, err error)
 
 // act is a call with its data.
 type act[T comm.Number] struct {
-	wish
+	callSpec
 	element element[T]
 	send    [][]T // each rank's input
 	want    [][]T // each rank's expected result, nil for none
@@ -107,8 +107,8 @@ func sum(counts []int) (total int) {
 }
 
 // scene draws every rank's data and computes the expected results.
-func (e element[T]) scene(w wish) scene {
-	a := &act[T]{wish: w, element: e, send: make([][]T, w.ranks), want: make([][]T, w.ranks)}
+func (e element[T]) scene(w callSpec) scene {
+	a := &act[T]{callSpec: w, element: e, send: make([][]T, w.ranks), want: make([][]T, w.ranks)}
 	r := rand.New(rand.NewPCG(w.seed, 1))
 	for rank := range a.send {
 		a.send[rank] = make([]T, a.gives(rank))
@@ -204,11 +204,11 @@ func (a *act[T]) gets(rank int) []T {
 }
 
 // sink returns the rank that receives the root's message.
-func (w wish) sink() int { return (w.root + 1 + int(w.seed%uint64(max(w.ranks-1, 1)))) % w.ranks }
+func (w callSpec) sink() int { return (w.root + 1 + int(w.seed%uint64(max(w.ranks-1, 1)))) % w.ranks }
 
 // before and after return rank's neighbours in a ring with distance root+1.
-func (w wish) before(rank int) int { return (rank - w.root - 1 + 2*w.ranks) % w.ranks }
-func (w wish) after(rank int) int  { return (rank + w.root + 1) % w.ranks }
+func (w callSpec) before(rank int) int { return (rank - w.root - 1 + 2*w.ranks) % w.ranks }
+func (w callSpec) after(rank int) int  { return (rank + w.root + 1) % w.ranks }
 
 func (a *act[T]) reduced(rows [][]T) []T {
 	result, column := make([]T, len(rows[0])), make([]T, len(rows))

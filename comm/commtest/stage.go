@@ -29,7 +29,7 @@ type buffer[T comm.Number] struct {
 const mark = 0x5A
 
 // room allocates a buffer of n elements. A nonzero shift misaligns it.
-func room[T comm.Number](s stage, w wish, n int) buffer[T] {
+func room[T comm.Number](s stage, w callSpec, n int) buffer[T] {
 	size := n + w.shift + 2*fence
 	all := sharedRoom[T](s, w, size)
 	if all == nil {
@@ -43,7 +43,7 @@ func room[T comm.Number](s stage, w wish, n int) buffer[T] {
 }
 
 // sharedRoom allocates a part of the group's shared memory. It returns nil if the call does not use it or it is full.
-func sharedRoom[T comm.Number](s stage, w wish, size int) []T {
+func sharedRoom[T comm.Number](s stage, w callSpec, size int) []T {
 	var zero T
 	words := (size*int(unsafe.Sizeof(zero)) + 7) / 8
 	if !w.shared.of(s.group.Rank()) || s.shared == nil || *s.used+words > len(s.shared.Data) {
@@ -119,28 +119,28 @@ func (a *act[T]) buffers(s stage) (send, recv buffer[T], result []T) {
 	mine := a.send[rank]
 	switch a.kind {
 	case "Broadcast":
-		send = room[T](s, a.wish, a.counts[rank])
+		send = room[T](s, a.callSpec, a.counts[rank])
 		copy(send.data, mine)
 		return send, send, send.data
 	case "AllGather", "AllGatherV", "Gather", "GatherV":
 		if a.inPlace.of(rank) && (root || a.kind[0] == 'A') {
-			recv = room[T](s, a.wish, sum(a.counts))
+			recv = room[T](s, a.callSpec, sum(a.counts))
 			copy(block(recv.data, a.counts, rank), mine)
 			return recv, recv, recv.data
 		}
 	case "ReduceScatter", "ReduceScatterV", "Scatter", "ScatterV":
 		if a.inPlace.of(rank) && (root || a.kind[0] == 'R') {
-			send = room[T](s, a.wish, len(mine))
+			send = room[T](s, a.callSpec, len(mine))
 			copy(send.data, mine)
 			return send, send, block(send.data, a.counts, rank)
 		}
 	}
-	send = room[T](s, a.wish, len(mine))
+	send = room[T](s, a.callSpec, len(mine))
 	copy(send.data, mine)
 	if a.inPlace.of(rank) && (a.kind == "AllReduce" || a.kind == "AllToAll" || a.kind == "Reduce" && root) {
 		return send, send, send.data
 	}
-	recv = room[T](s, a.wish, len(a.want[rank]))
+	recv = room[T](s, a.callSpec, len(a.want[rank]))
 	return send, recv, recv.data
 }
 

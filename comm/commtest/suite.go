@@ -92,7 +92,7 @@ func everyCall(t *testing.T, open Open) {
 	for n := 1; n <= MostRanks; n++ {
 		groups := open(t, n)
 		var scenes []scene
-		for _, w := range everyWish(r, n) {
+		for _, w := range everySpec(r, n) {
 			scenes = append(scenes, types[w.typ].scene(w))
 			if len(scenes) == 100 {
 				perform(t, groups, scenes...)
@@ -103,10 +103,10 @@ func everyCall(t *testing.T, open Open) {
 	}
 }
 
-// everyWish returns all combinations of kind, type and reduction with arrangements of size, in place and shift. A
+// everySpec returns all combinations of kind, type and reduction with arrangements of size, in place and shift. A
 // sample contains one arrangement of each. The reference spends most time on large sizes. Each size is therefore tested
 // in one arrangement, drawn for every kind, type, reduction and number of ranks.
-func everyWish(r *rand.Rand, n int) (wishes []wish) {
+func everySpec(r *rand.Rand, n int) (specs []callSpec) {
 	for _, w := range kindsAndTypes(n) {
 		arrangements := len(sizes) * 2 * 2
 		// prefer small sizes, which keep the suite fast
@@ -118,25 +118,25 @@ func everyWish(r *rand.Rand, n int) (wishes []wish) {
 		for _, a := range chosen {
 			w.inPlace, w.shift = []byRank{nobody, everybody}[a%2], a/2%2*(1+r.IntN(7))
 			w.seed, w.root = r.Uint64(), r.IntN(n)
-			wishes = append(wishes, w.sized(r, sizes[a/4]))
+			specs = append(specs, w.sized(r, sizes[a/4]))
 		}
 	}
-	r.Shuffle(len(wishes), func(i, j int) { wishes[i], wishes[j] = wishes[j], wishes[i] })
-	return wishes
+	r.Shuffle(len(specs), func(i, j int) { specs[i], specs[j] = specs[j], specs[i] })
+	return specs
 }
 
-func kindsAndTypes(n int) (wishes []wish) {
+func kindsAndTypes(n int) (specs []callSpec) {
 	for typ, element := range types {
 		for _, kind := range reducing {
 			for _, op := range element.ops() {
-				wishes = append(wishes, wish{kind: kind, typ: typ, op: op, ranks: n})
+				specs = append(specs, callSpec{kind: kind, typ: typ, op: op, ranks: n})
 			}
 		}
 		for _, kind := range moving {
-			wishes = append(wishes, wish{kind: kind, typ: typ, ranks: n})
+			specs = append(specs, callSpec{kind: kind, typ: typ, ranks: n})
 		}
 	}
-	return wishes
+	return specs
 }
 
 // float32Type is the index of the most common type.
@@ -151,7 +151,10 @@ func largeCalls(t *testing.T, open Open) {
 		groups := open(t, n)
 		for _, kind := range slices.Concat(reducing, moving) {
 			for _, inPlace := range []byRank{nobody, everybody} {
-				w := wish{kind: kind, typ: float32Type, op: comm.Sum, ranks: n, root: r.IntN(n), seed: r.Uint64(), inPlace: inPlace}
+				w := callSpec{
+					kind: kind, typ: float32Type, op: comm.Sum, ranks: n, root: r.IntN(n), seed: r.Uint64(),
+					inPlace: inPlace,
+				}
 				s := float32s.scene(w.sized(r, bytes/4/blocks(kind, n)+r.IntN(3)-1))
 				perform(t, groups, slices.Repeat([]scene{s}, 6)...)
 			}
@@ -165,9 +168,9 @@ func typedLargeCalls(t *testing.T, open Open) {
 	r := testneeds.Rand(t)
 	bytes := testneeds.Count(256<<10, 64<<20)
 	var groups [MostRanks + 1][]*comm.Group
-	wishes := kindsAndTypes(0)
-	r.Shuffle(len(wishes), func(i, j int) { wishes[i], wishes[j] = wishes[j], wishes[i] })
-	for _, w := range wishes[:testneeds.Count(24, len(wishes))] {
+	specs := kindsAndTypes(0)
+	r.Shuffle(len(specs), func(i, j int) { specs[i], specs[j] = specs[j], specs[i] })
+	for _, w := range specs[:testneeds.Count(24, len(specs))] {
 		n := 2 + r.IntN(3)
 		if r.IntN(16) == 0 {
 			n = 1 + r.IntN(MostRanks)

@@ -76,11 +76,11 @@ func TestCombinedFindsAll(t *testing.T) {
 
 // pairwise applies each rule to each pair of settings.
 func pairwise(settings []Assignment) map[int]string {
-	told := map[int]string{}
+	noted := map[int]string{}
 	for _, rule := range combinations() {
 		for _, one := range settings {
 			for i, with := range settings {
-				if _, already := told[i]; already || one.Name != rule.one || one.Computed || one.Value == "" ||
+				if _, already := noted[i]; already || one.Name != rule.one || one.Computed || one.Value == "" ||
 					with.Value == "" || with.Name == one.Name || !fits(rule.with, with.Name) || !with.within(one) {
 					continue
 				}
@@ -88,11 +88,11 @@ func pairwise(settings []Assignment) map[int]string {
 					!rule.what(with.Value) || rule.holds != nil && !rule.holds(number(one.Value), number(with.Value)) {
 					continue
 				}
-				told[i] = fmt.Sprintf(rule.text, one.Name+"="+one.Value)
+				noted[i] = fmt.Sprintf(rule.text, one.Name+"="+one.Value)
 			}
 		}
 	}
-	return told
+	return noted
 }
 
 func BenchmarkLint(b *testing.B) {

@@ -9,7 +9,7 @@ import (
 const (
 	anyName   = `([A-Za-z_][A-Za-z0-9_]*)`
 	quoted    = `"[^"\n]*"|'[^'\n]*'`
-	remark    = `(?:^|[ \t])#[^\n]*`
+	comment   = `(?:^|[ \t])#[^\n]*`
 	wordValue = `(?:^|[\s"'({\[,;|&=])` + anyName + `=(` + quoted + `|(?:[^\s;&|()"'\\]|\\[^\n])*)`
 )
 
@@ -26,14 +26,14 @@ func patternOf(kind SourceKind) string {
 	)
 	switch kind {
 	case FromDockerfile:
-		return remark + `|(?i:^[ \t]*(?:arg|add|copy|from|label)\s)[^\n]*|(?i:^[ \t]*(?:onbuild[ \t]+)?env)[ \t]+` +
+		return comment + `|(?i:^[ \t]*(?:arg|add|copy|from|label)\s)[^\n]*|(?i:^[ \t]*(?:onbuild[ \t]+)?env)[ \t]+` +
 			anyName + `(?:[ \t]|\\\n)((?:[^\n]*\\\n)*[^\n]*)|` + wordValue
 	case FromPython:
-		return remark + `|"""(?s:.*?)"""|'''(?s:.*?)'''|\[\s*` + key + `\s*\]\s*=(?:\s*` + literal + `|[^=])|` +
+		return comment + `|"""(?s:.*?)"""|'''(?s:.*?)'''|\[\s*` + key + `\s*\]\s*=(?:\s*` + literal + `|[^=])|` +
 			`(?:setdefault|putenv|setenv|__setitem__)\(\s*` + key + `\s*,\s*` + literal + `?|` +
 			key + `\s*:\s*` + literal + `?|[({,]\s*` + anyName + `=` + literal + `?`
 	case FromYAML:
-		return remark + `|` + mapping
+		return comment + `|` + mapping
 	case FromJSON:
 		return `(?:^|\s)//[^\n]*|/\*(?s:.*?)\*/|` + mapping
 	}

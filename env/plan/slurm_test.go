@@ -134,7 +134,7 @@ func TestEngineNodesInherit(t *testing.T) {
 }
 
 // -x sets the visible GPUs on every node.
-func TestExportBeatsEngine(t *testing.T) {
+func TestExportOverridesEngine(t *testing.T) {
 	in := engineJob(batch, true)
 	in.Exports = []Export{
 		{Name: "CUDA_VISIBLE_DEVICES", Value: "1", HasValue: true},

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// shortLease is the lease that results from sampleBeat; stallTime is longer.
+	// shortLease is the lease that results from sampleHeartbeat; stallTime is longer.
 	shortLease = "5s"
 	stallTime  = 7 * time.Second
 )
@@ -72,13 +72,13 @@ func seamFaults() []hostFault {
 			name: "launcher SIGTSTP, longer than a lease, then SIGCONT", soak: true,
 			criterion: "the ranks stop and go on, exit code 0",
 			act: func(s *hostScene) {
-				s.job(role("rank", "default", "none"), "--heartbeat", sampleBeat)
+				s.job(role("rank", "default", "none"), "--heartbeat", sampleHeartbeat)
 				ranks := s.await("rank", hostsOfSet)
 				s.signal(s.command.Process.Pid, syscall.SIGTSTP)
 				for _, rank := range ranks {
-					s.stands(rank.pid, 'T')
+					s.reachesState(rank.pid, 'T')
 				}
-				s.stands(s.command.Process.Pid, 'T')
+				s.reachesState(s.command.Process.Pid, 'T')
 				time.Sleep(stallTime) // the fault itself, not a synchronisation
 				s.signal(s.command.Process.Pid, syscall.SIGCONT)
 				s.stay(ranks)
@@ -95,7 +95,8 @@ func stalledFaults() []hostFault {
 		reader, writer, err := os.Pipe()
 		s.require(err == nil, "%v", err)
 		s.launch(work{
-			around: s.set.Command(testhosts.Head).Args, options: []string{"-H", "h1:1,h2:1,h3:1", "--heartbeat", sampleBeat},
+			around:  s.set.Command(testhosts.Head).Args,
+			options: []string{"-H", "h1:1,h2:1,h3:1", "--heartbeat", sampleHeartbeat},
 			program: role("rank", "default", "none"), stdout: writer,
 		})
 		ranks := s.await("rank", hostsOfSet)

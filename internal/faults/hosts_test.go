@@ -43,9 +43,9 @@ const (
 	// exitDeadline is how soon a launcher exits after the loss of a host. It detects the loss within 20 s; 2 s of
 	// grace and 2 s more follow.
 	exitDeadline = 24 * time.Second
-	// sampleBeat makes a lease of five seconds, for cases that wait for its expiry. `make soak` uses the real
+	// sampleHeartbeat makes a lease of five seconds, for cases that wait for its expiry. `make soak` uses the real
 	// lease.
-	sampleBeat = "1"
+	sampleHeartbeat = "1"
 )
 
 // hostFaults are all cases over hosts. Names are unique.
@@ -151,7 +151,7 @@ func brief() []string {
 	if testneeds.Soak() {
 		return nil
 	}
-	return []string{"--heartbeat", sampleBeat}
+	return []string{"--heartbeat", sampleHeartbeat}
 }
 
 // lease is how long the launcher waits for a lost host, in the format of messages.

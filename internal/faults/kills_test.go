@@ -148,15 +148,15 @@ func (s *scene) assembled(shape string) []*member {
 		return ranks
 	}
 	for _, child := range s.await("child", 2) {
-		if state, stands := map[string]byte{"stopped": 'T', "traced": 't'}[shape]; stands {
-			s.stands(child.pid, state)
+		if state, reachesState := map[string]byte{"stopped": 'T', "traced": 't'}[shape]; reachesState {
+			s.reachesState(child.pid, state)
 		}
 	}
 	return ranks
 }
 
-// stands waits until a process, or its traced thread, reaches a state.
-func (s *scene) stands(pid int, state byte) {
+// reachesState waits until a process, or its traced thread, reaches a state.
+func (s *scene) reachesState(pid int, state byte) {
 	s.until(fmt.Sprintf("process %d in state %c", pid, state), func() bool {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		return slices.ContainsFunc(tasks, func(task string) bool { p, ok := parse(task); return ok && p.state == state })
@@ -198,7 +198,7 @@ func specialKills() []fault {
 			criterion: "exit code 3 and rank 1 named; a stopped rank keeps nothing alive", act: func(s *scene) {
 				ranks := s.surround("none", "default")
 				s.signal(ranks[0].pid, syscall.SIGSTOP)
-				s.stands(ranks[0].pid, 'T')
+				s.reachesState(ranks[0].pid, 'T')
 				s.order(ranks[1], "exit 3")
 			}, check: blames(3, "exit code 3"),
 		},
@@ -211,7 +211,7 @@ func specialKills() []fault {
 		{name: "launcher SIGSTOP, then SIGKILL", criterion: "nothing left", act: func(s *scene) {
 			s.surround("daemon", "ignore")
 			s.signal(s.command.Process.Pid, syscall.SIGSTOP)
-			s.stands(s.command.Process.Pid, 'T')
+			s.reachesState(s.command.Process.Pid, 'T')
 			s.signal(s.command.Process.Pid, syscall.SIGKILL)
 		}},
 		{
@@ -400,9 +400,9 @@ func sparedFaults() []fault {
 			ranks := s.surround("none", "default")
 			s.signal(s.command.Process.Pid, syscall.SIGTSTP)
 			for _, rank := range ranks {
-				s.stands(rank.pid, 'T')
+				s.reachesState(rank.pid, 'T')
 			}
-			s.stands(s.command.Process.Pid, 'T')
+			s.reachesState(s.command.Process.Pid, 'T')
 			s.signal(s.command.Process.Pid, syscall.SIGCONT)
 			s.stay(ranks)
 		}, check: ends(0)},

@@ -22,7 +22,7 @@ func ownGroupFaults() []fault {
 		criterion: within.criterion(), act: func(s *scene) {
 			s.surround(within.shape, within.manner)
 			s.signal(s.command.Process.Pid, syscall.SIGSTOP)
-			s.stands(s.command.Process.Pid, 'T')
+			s.reachesState(s.command.Process.Pid, 'T')
 			s.signal(s.command.Process.Pid, syscall.SIGKILL)
 		}, check: ends(137),
 	})

@@ -85,7 +85,7 @@ func slurmStartFaults() []slurmFault {
 					around:  append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
 					program: role("print"),
 				})
-				s.told()
+				s.reported()
 				for _, p := range s.gorun(false) {
 					s.job, _ = strconv.Atoi(s.variable(p.pid, "SLURM_JOB_ID"))
 				}
@@ -100,7 +100,7 @@ func slurmStartFaults() []slurmFault {
 					around:  append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
 					program: role("print"),
 				})
-				s.told()
+				s.reported()
 				s.strike(s.head(), syscall.SIGINT)
 			}, check: func(*slurmScene, outcome) {}, // salloc exits with 0 after its command was interrupted
 		},

@@ -68,7 +68,7 @@ func slurmStreamFaults() []slurmFault {
 			},
 		})
 	}
-	return append(all, strangersInSlurm(), secretInSlurm())
+	return append(all, unknownPeersInSlurm(), secretInSlurm())
 }
 
 // watchedSrun replaces srun by a program that records the data from gorun, and starts srun once a file exists.
@@ -90,8 +90,8 @@ exec srun "$@" <%[1]s/in
 	return []string{"env", "PATH=" + dir + ":" + os.Getenv("PATH")}
 }
 
-// told returns the data that gorun passed to srun.
-func (s *slurmScene) told() (token []byte, port int) {
+// reported returns the data that gorun passed to srun.
+func (s *slurmScene) reported() (token []byte, port int) {
 	var invitation struct {
 		Token []byte `json:"token"`
 		Port  int    `json:"port"`
@@ -107,8 +107,8 @@ func (s *slurmScene) goOn() {
 	s.require(err == nil, "%v", err)
 }
 
-// strangersInSlurm connect before the agents do.
-func strangersInSlurm() slurmFault {
+// unknownPeersInSlurm connect before the agents do.
+func unknownPeersInSlurm() slurmFault {
 	var conns []net.Conn
 	return slurmFault{
 		name: "strangers at the head's port", criterion: "idle ones, many, and garbage change nothing; exit code 0",
@@ -118,7 +118,7 @@ func strangersInSlurm() slurmFault {
 				around:  append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
 				program: role("print"),
 			})
-			_, port := s.told()
+			_, port := s.reported()
 			for range 600 {
 				c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", number(port)))
 				s.require(err == nil, "%v", err)
@@ -147,7 +147,7 @@ func secretInSlurm() slurmFault {
 		name: "the secret", criterion: "in no argv, environment, log or file of Slurm's", act: func(s *slurmScene) {
 			around := append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...)
 			s.start(work{around: around, options: []string{"-v"}, program: role("rank", "ignore", "none")})
-			token, _ := s.told()
+			token, _ := s.reported()
 			s.goOn()
 			ranks := s.assembled("none")
 			secrets := []string{

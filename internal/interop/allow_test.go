@@ -97,8 +97,8 @@ func playKnock() int {
 	return 0
 }
 
-// strangersAddress is an IPv4 address of this host other than loopback.
-func strangersAddress(t *testing.T) string {
+// outsideAddress is an IPv4 address of this host other than loopback.
+func outsideAddress(t *testing.T) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
 	require.NoError(t, err)
@@ -112,8 +112,8 @@ func strangersAddress(t *testing.T) string {
 	return ""
 }
 
-func TestStoreRefusesStrangers(t *testing.T) {
-	from := strangersAddress(t)
+func TestStoreRefusesOtherHosts(t *testing.T) {
+	from := outsideAddress(t)
 	s := serve(t, "--listen", "0.0.0.0:0")
 	for range 2 {
 		accepted, err := knock(from, fmt.Sprint(s.addr.Port()))
@@ -126,8 +126,8 @@ func TestStoreRefusesStrangers(t *testing.T) {
 	require.Contains(t, said, "; connections: 0, operations: 0, keys at the end: 0, refused: 2")
 }
 
-func TestStoreAcceptsWhomItIsTold(t *testing.T) {
-	from := strangersAddress(t)
+func TestStoreAcceptsAllowedHosts(t *testing.T) {
+	from := outsideAddress(t)
 	s := serve(t, "--listen", "0.0.0.0:0", "--allow-from", "203.0.113.0/24", "--allow-from", from)
 	accepted, err := knock(from, fmt.Sprint(s.addr.Port()))
 	require.NoError(t, err)
@@ -137,8 +137,8 @@ func TestStoreAcceptsWhomItIsTold(t *testing.T) {
 }
 
 // A job's store has the same option as `gorun store`.
-func TestJobAcceptsWhomItIsTold(t *testing.T) {
-	from := strangersAddress(t)
+func TestJobAcceptsAllowedHosts(t *testing.T) {
+	from := outsideAddress(t)
 	visit := func(args ...string) result {
 		args = append(append([]string{"-n", "1", "--master-addr", "0.0.0.0"}, args...), self(t))
 		return gorun(args...).with(roleVariable+"=knock", knockVariable+"="+from).run(t)

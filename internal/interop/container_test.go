@@ -54,8 +54,8 @@ func group(t *testing.T, place testneeds.Cgroup, controller string) (dir string)
 	return dir
 }
 
-// seats returns the CPU masks of a job's ranks and their OMP_NUM_THREADS.
-func seats(t *testing.T, where within, words ...string) (cpus, threads []string) {
+// boundCPUs returns the CPU masks of a job's ranks and their OMP_NUM_THREADS.
+func boundCPUs(t *testing.T, where within, words ...string) (cpus, threads []string) {
 	t.Helper()
 	dir := t.TempDir()
 	command := `sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status >"$0/$RANK.cpus" && ` +
@@ -105,7 +105,7 @@ func TestRanksStayWithinTheirCgroup(t *testing.T) {
 				plan := where.gorun(append([]string{"--dry-run", "--json"}, append(words, "true")...)...).run(t)
 				require.Zero(t, plan.code, plan.stderr)
 				wantCPUs, _, wantThreads := ofPlan(t, plan.stdout, c.cpus)
-				cpus, threads := seats(t, where, words...)
+				cpus, threads := boundCPUs(t, where, words...)
 				assert.Equal(t, wantCPUs, cpus)
 				assert.Equal(t, wantThreads, threads)
 				for rank := range cpus {

@@ -164,8 +164,8 @@ func oddBytes(t *testing.T, f fleet) {
 	require.Error(t, f.Command(testhosts.Head, "test", "-e", "/tmp/pwned").Run())
 }
 
-// secretsAndStrangers: other users cannot read any secret (S3), and the store accepts hosts of the job only (S5).
-func secretsAndStrangers(t *testing.T, f fleet) {
+// secretsAndOtherHosts: other users cannot read any secret (S3), and the store accepts hosts of the job only (S5).
+func secretsAndOtherHosts(t *testing.T, f fleet) {
 	const token = "tok-2f1b8c-known"
 	report := filepath.Join(f.Dir(), "report-of-secrets.json")
 	r := f.gorun("-v", "-H", "h1:1,h2:1", "--report", report, self(t)).with(roleVariable+"=stay",

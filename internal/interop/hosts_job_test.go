@@ -57,15 +57,15 @@ func standardInput(t *testing.T, f fleet) {
 	text := strings.Repeat("0123456789abcde\n", 1<<16)
 	digest := fmt.Sprintf("%d %x <nil>", len(text), sha256.Sum256([]byte(text)))
 	nothing := fmt.Sprintf("0 %x <nil>", sha256.Sum256(nil))
-	for wish, want := range map[string][]string{
+	for options, want := range map[string][]string{
 		"0": {"0 " + digest, "1 " + nothing, "2 " + nothing}, "2": {"0 " + nothing, "1 " + nothing, "2 " + digest},
 		"all": {"0 " + digest, "1 " + digest, "2 " + digest},
 	} {
-		j := f.gorun("-H", "h1:1,h2:1,h3:1", "--stdin", wish, self(t)).with(roleVariable + "=digest")
+		j := f.gorun("-H", "h1:1,h2:1,h3:1", "--stdin", options, self(t)).with(roleVariable + "=digest")
 		j.stdin = strings.NewReader(text)
 		got := j.run(t)
 		require.Zero(t, got.code, got.stderr)
-		require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(got.stdout), "\n"), wish)
+		require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(got.stdout), "\n"), options)
 	}
 }
 
@@ -96,7 +96,7 @@ func failuresAndRestarts(t *testing.T, f fleet) {
 		args := append(words("-H h1:2,h2:2 --report "+report+" "+options), "sh", "-c", script)
 		return f.gorun(args...).run(t)
 	}
-	var told struct {
+	var jobReport struct {
 		Cause string
 		Code  int `json:"exit_code"`
 		First struct {
@@ -107,7 +107,7 @@ func failuresAndRestarts(t *testing.T, f fleet) {
 	reported := func() {
 		text, err := os.ReadFile(report)
 		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(text, &told))
+		require.NoError(t, json.Unmarshal(text, &jobReport))
 	}
 	got := run("", "[ $RANK != 3 ] || exit 7; exec sleep 60")
 	require.Equal(t, 7, got.code, got.stderr)
@@ -116,7 +116,8 @@ func failuresAndRestarts(t *testing.T, f fleet) {
 			`  how +exit code 7\n  others +3 ranks stopped by gorun: \[0-2\]\nexit 7\n$`,
 		got.stderr)
 	reported()
-	require.Equal(t, []any{"rank failed", 7, 3, "h2"}, []any{told.Cause, told.Code, told.First.Rank, told.First.Host})
+	require.Equal(t, []any{"rank failed", 7, 3, "h2"},
+		[]any{jobReport.Cause, jobReport.Code, jobReport.First.Rank, jobReport.First.Host})
 
 	got = run("", "[ $RANK != 2 ] || kill -SEGV $$; exec sleep 60")
 	require.Equal(t, 139, got.code, got.stderr)
@@ -225,10 +226,10 @@ func programsBesideRanks(t *testing.T, f fleet) {
 	jump := f.configure(t, "Host h1", "ProxyCommand ssh -F "+f.SSHConfig()+" -W %h:%p h2", "Host *")
 	kept := f.configure(t, "Host h1", "ControlMaster auto", "ControlPersist 60", "ControlPath "+f.Dir()+"/kept-%n",
 		"Host *")
-	for name, wish := range map[string][]string{
+	for name, options := range map[string][]string{
 		"--ssh": {"--ssh", f.SSH()}, "proxy": {"--ssh-config", jump}, "kept connection": {"--ssh", "ssh -F " + kept},
 	} {
-		j := gorun(append(wish, "-x", "INTEROP_*", "-H", "localhost:1,h1:2", "sh", "-c", where[2]+`
+		j := gorun(append(options, "-x", "INTEROP_*", "-H", "localhost:1,h1:2", "sh", "-c", where[2]+`
 			[ $RANK != 0 ] || env -i setsid -f sh -c 'exec sleep 1000 >/dev/null 2>&1 </dev/null'`)...)
 		j.hosts = f.Set
 		for range 3 {

@@ -24,7 +24,7 @@ type intruder struct {
 	options []string // in addition to those of the job
 	without string   // a variable
 	says    string   // on its own host
-	hears   string   // message of node 0
+	notice  string   // message of node 0
 }
 
 // Node 0 refuses a node that does not belong to the job, both sides report why, and the job continues.
@@ -50,18 +50,18 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 	for _, c := range []intruder{
 		{
 			host: "h3", program: other, options: []string{"--node-rank", "2", "--rdzv-id", "a"},
-			says:  "it is gorun 99.0, node 0 is gorun",
-			hears: "the node h3 at 10.77.1.3 was refused: it is gorun 99.0, node 0 is gorun",
+			says:   "it is gorun 99.0, node 0 is gorun",
+			notice: "the node h3 at 10.77.1.3 was refused: it is gorun 99.0, node 0 is gorun",
 		},
 		{
 			host: "h3", options: []string{"--nnodes", "4", "--node-rank", "2", "--rdzv-id", "a"},
-			says:  "it expects 4 nodes, node 0 expects 3 (--nnodes)",
-			hears: "the node h3 at 10.77.1.3 was refused: it expects 4 nodes",
+			says:   "it expects 4 nodes, node 0 expects 3 (--nnodes)",
+			notice: "the node h3 at 10.77.1.3 was refused: it expects 4 nodes",
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "1", "--rdzv-id", "a"},
 			says: "node rank 1 is here twice: h2 (10.77.1.2) came first, then h4 (10.77.1.4)",
-			hears: "the node h4 at 10.77.1.4 was refused: node rank 1 is here twice: h2 (10.77.1.2) came first, then h4 " +
+			notice: "the node h4 at 10.77.1.4 was refused: node rank 1 is here twice: h2 (10.77.1.2) came first, then h4 " +
 				"(10.77.1.4)",
 		},
 		{
@@ -71,18 +71,18 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 		},
 		{
 			host: "h3", options: []string{"--node-rank", "2", "--rdzv-id", "b"},
-			says:  `it belongs to job "b", node 0 to job "a" (--rdzv-id)`,
-			hears: `was refused: it belongs to job "b", node 0 to job "a"`,
+			says:   `it belongs to job "b", node 0 to job "a" (--rdzv-id)`,
+			notice: `was refused: it belongs to job "b", node 0 to job "a"`,
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--insecure-join"}, without: "GORUN_TOKEN",
-			says:  "node 0 requires a token: give this node the same one (--token-file, GORUN_TOKEN, or",
-			hears: "a node at 10.77.1.4 was refused: node 0 requires a token",
+			says:   "node 0 requires a token: give this node the same one (--token-file, GORUN_TOKEN, or",
+			notice: "a node at 10.77.1.4 was refused: node 0 requires a token",
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--token-file", otherToken},
-			says:  "its token is not that of this node (--token-file, GORUN_TOKEN)",
-			hears: "a node at 10.77.1.4 was refused: its token is not that of node 0",
+			says:   "its token is not that of this node (--token-file, GORUN_TOKEN)",
+			notice: "a node at 10.77.1.4 was refused: its token is not that of node 0",
 		},
 	} {
 		program := c.program
@@ -96,7 +96,7 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 		got := j.run(t)
 		assert.Equal(t, 125, got.code, "%v: %s", c.options, got.stderr)
 		assert.Contains(t, got.stderr, c.says)
-		require.True(t, all["h1"].until(t, &all["h1"].stderr, c.hears, 1))
+		require.True(t, all["h1"].until(t, &all["h1"].stderr, c.notice, 1))
 	}
 	all["h3"] = a.on("h3", line(built("gorun"), "--node-rank", "2", "--rdzv-id", "a")...).with("GORUN_TOKEN=" +
 		secret).start(t)
@@ -117,9 +117,9 @@ func TestTorchrunDialsIn(t *testing.T) {
 	theirs := a.on("h3", torchrun, "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint",
 		"h1:29400",
 		"--rdzv-conf", "read_timeout=1,join_timeout=1", "--log-dir", os.DevNull, "--no-python", "/bin/true").start(t)
-	const told = "a PyTorch client dialled in from 10.77.1.3, where no rank of this job runs yet: a torchrun, or a " +
+	const report = "a PyTorch client dialled in from 10.77.1.3, where no rank of this job runs yet: a torchrun, or a " +
 		"script without a launcher; start gorun there instead, as on this node\n"
-	require.True(t, all["h1"].until(t, &all["h1"].stderr, told, 1))
+	require.True(t, all["h1"].until(t, &all["h1"].stderr, report, 1))
 	all["h2"] = a.on("h2", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d",
 		"--rdzv-endpoint", "h1:29400", "hostname").with(knownToken).start(t)
 	came := results(t, all, 0)
@@ -133,17 +133,17 @@ func TestTorchrunDialsIn(t *testing.T) {
 	require.NotZero(t, theirs.wait(t).code)
 }
 
-// guestsSay is input that a port scanner or a broken client may send.
-var guestsSay = []string{
+// junk is input that a port scanner or a broken client may send.
+var junk = []string{
 	"", "\n", "GET / HTTP/1.1\r\nHost: h1\r\n\r\n", "SSH-2.0-scan\r\n", "\x16\x03\x01",
 	"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "gorun", "gorun\x01\xff\xff\xff\xff",
 	"gorun\x01\x02\x00\x00\x00{}", "\x00\xce\xf7\x85\x3c", "\x00\xce\xf7\x85\x3c\xff\xff\xff\xff\xff\xff",
 	"\x03\x05\x00\x00\x00init/", strings.Repeat("\x00", 300),
 }
 
-// playGuests sends all of it, closes half of the connections and prints a line. It holds the other connections
+// runVirtualMachines sends all of it, closes half of the connections and prints a line. It holds the other connections
 // until its input ends.
-func playGuests() int {
+func runVirtualMachines() int {
 	const connections = 130
 	var open []net.Conn
 	for i := range connections {
@@ -152,8 +152,8 @@ func playGuests() int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		_, _ = c.Write([]byte(guestsSay[i%len(guestsSay)])) // it may be closed already
-		switch i / len(guestsSay) % 3 {
+		_, _ = c.Write([]byte(junk[i%len(junk)])) // it may be closed already
+		switch i / len(junk) % 3 {
 		case 0:
 			_ = c.Close()
 		case 1:
@@ -171,16 +171,16 @@ func playGuests() int {
 
 // Unknown clients at the join port, before and during the job, change nothing. The token is in no file and in no
 // process but gorun.
-func TestStrangersAtTheJoinPort(t *testing.T) {
+func TestUnknownPeersAtTheJoinPort(t *testing.T) {
 	t.Parallel()
 	a := rallyAt(t, 3)
 	_, secret := a.token(t, "token")
 	logs, report := filepath.Join(a.Dir(), "logs"), filepath.Join(a.Dir(), "report.json")
 	release := filepath.Join(a.Dir(), "release")
 	require.NoError(t, syscall.Mkfifo(release, 0o600))
-	door, err := os.OpenFile(release, os.O_RDWR, 0)
+	pipe, err := os.OpenFile(release, os.O_RDWR, 0)
 	require.NoError(t, err)
-	defer door.Close()
+	defer pipe.Close()
 	line := func(host string) job {
 		return a.on(host, built("gorun"), "--nnodes", "2", "--nproc-per-node", "2", "--master-addr", "h1", "--log-dir",
 			logs, "--tee", "3", "--report", report+host, "-v",
@@ -189,7 +189,7 @@ func TestStrangersAtTheJoinPort(t *testing.T) {
 	hold, holder, err := os.Pipe()
 	require.NoError(t, err)
 	defer holder.Close()
-	guests := func() *running {
+	virtualMachines := func() *running {
 		j := a.on("h3", self(t)).with(roleVariable+"=guests", "INTEROP_DOOR=10.77.1.1:29500")
 		j.stdin = hold
 		r := j.start(t)
@@ -198,12 +198,12 @@ func TestStrangersAtTheJoinPort(t *testing.T) {
 	}
 	all := map[string]*running{"h1": line("h1").start(t)}
 	require.True(t, all["h1"].until(t, &all["h1"].stderr, "waits at", 1))
-	early := guests()
+	early := virtualMachines()
 	all["h2"] = line("h2").start(t)
 	require.True(t, all["h1"].until(t, &all["h1"].stdout, "at work\n", 4), "%s", all["h1"].stderr.String())
-	late := guests()
+	late := virtualMachines()
 	a.nobodyKnows(t, secret)
-	_, err = door.WriteString("\n\n\n\n") // each rank reads one line
+	_, err = pipe.WriteString("\n\n\n\n") // each rank reads one line
 	require.NoError(t, err)
 	came := results(t, all, 0)
 	require.NoError(t, holder.Close())

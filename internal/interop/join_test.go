@@ -17,7 +17,7 @@ import (
 
 	"gorun/internal/testhosts"
 	"gorun/internal/testneeds"
-	wish "gorun/launcher/job"
+	options "gorun/launcher/job"
 )
 
 // rally is a set of hosts where users start gorun by hand; h1 has the endpoint. The hosts have their own networks,
@@ -76,7 +76,7 @@ func (a rally) file(t *testing.T, name, text string) string {
 }
 
 // knownToken is for nodes whose token does not matter.
-var knownToken = "GORUN_TOKEN=" + wish.Token{1}.Text()
+var knownToken = "GORUN_TOKEN=" + options.Token{1}.Text()
 
 // token makes a secret with `gorun token`.
 func (a rally) token(t *testing.T, name string) (file, text string) {

@@ -66,7 +66,7 @@ func TestMPIGarbage(t *testing.T) {
 }
 
 // The PMIx port closes connections of unknown clients, and the job continues.
-func TestMPIStranger(t *testing.T) {
+func TestMPIUnknownClient(t *testing.T) {
 	t.Parallel()
 	said := gorun("-n", "2", self(t)).with(roleVariable+"=garbage", "INTEROP_KIND=stranger").succeed(t)
 	require.Equal(t, []string{"rank 0 is cut off", "rank 1 is cut off"}, linesOf(said))

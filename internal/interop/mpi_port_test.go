@@ -91,18 +91,18 @@ func TestMPIOverPMIPort(t *testing.T) {
 }
 
 // PMI_PORT sends nothing to processes of other users, and refuses processes of other ranks. The job continues.
-func TestStrangersAtPMIPort(t *testing.T) {
+func TestUnknownClientsAtPMIPort(t *testing.T) {
 	t.Parallel()
 	library := testneeds.NeedMPICompiler(t, testneeds.LayerMPICH)
 	hello := compiled(t, library, "hello")
 	got := mpiJob(library, "--pmi-port", "-n", "2", "/usr/bin/python3", "testdata/mpi/strangers.py", hello).run(t)
 	require.Zero(t, got.code, got.stderr)
-	heard, rest, _ := strings.Cut(got.stdout, "rank ")
+	received, rest, _ := strings.Cut(got.stdout, "rank ")
 	want := "b'cmd=error rc=-1 msg=it_says_that_it_is_rank_0,_which_did_not_start_it_(pid_"
 	if os.Geteuid() == 0 {
 		want = "b''\n" + want
 	}
-	assert.True(t, strings.HasPrefix(heard, want), heard)
+	assert.True(t, strings.HasPrefix(received, want), received)
 	assert.Equal(t, helloLines(2, 0, universe(library, 2), everybody(2)), linesOf("rank "+rest))
 	assert.Equal(t, 1,
 		strings.Count(got.stderr,

@@ -39,16 +39,16 @@ func pmixPull(t *testing.T, j job, ranks int) {
 	said := linesOf(j.succeedSaying(t))
 	for rank := 1; rank < ranks; rank++ {
 		text := "heard of " + string(rune('0'+rank)) + ":"
-		heard := ""
+		received := ""
 		for _, line := range said {
 			if strings.HasPrefix(line, text) {
-				heard = line
+				received = line
 			}
 		}
-		assert.Contains(t, heard, "out (2),")
-		assert.Contains(t, heard, "err (4),")
+		assert.Contains(t, received, "out (2),")
+		assert.Contains(t, received, "err (4),")
 		if rank == 1 {
-			assert.True(t, strings.HasPrefix(heard, text+" early (2),"), heard)
+			assert.True(t, strings.HasPrefix(received, text+" early (2),"), received)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func play(role string) int {
 	case "outsider":
 		return playOutsider()
 	case "guests":
-		return playGuests()
+		return runVirtualMachines()
 	case "heed":
 		return playHeed()
 	case "site":

@@ -43,10 +43,10 @@ func TestRanksStayWithinTheCPUsOfTheirStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			where := where(t)
 			assert.Equal(t, []string{last, last}, masks(t, where.gorun("-n", "2", "sh", "-c", whereIAm).with(stepOfOne...), 2))
-			told := `echo $RANK ${OMP_NUM_THREADS}/${SLURM_CPUS_PER_TASK}/${SLURM_PROCID}/` +
+			report := `echo $RANK ${OMP_NUM_THREADS}/${SLURM_CPUS_PER_TASK}/${SLURM_PROCID}/` +
 				`${SLURM_NTASKS}/${SLURM_STEP_ID-none}/${SLURM_CPU_BIND-none}`
 			assert.Equal(t, []string{"1/1/0/2/none/none", "1/1/1/2/none/none"},
-				masks(t, where.gorun("-n", "2", "sh", "-c", told).with(stepOfOne...), 2))
+				masks(t, where.gorun("-n", "2", "sh", "-c", report).with(stepOfOne...), 2))
 		})
 	}
 }

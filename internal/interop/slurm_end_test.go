@@ -36,8 +36,8 @@ func heeding(t *testing.T, c *testslurm.Cluster, options string, ranks int) (job
 	return job
 }
 
-// told requires that each rank has received a signal exactly once.
-func told(t *testing.T, output string, ranks int, what syscall.Signal) {
+// report requires that each rank has received a signal exactly once.
+func report(t *testing.T, output string, ranks int, what syscall.Signal) {
 	t.Helper()
 	for rank := range ranks {
 		require.Equal(t, 1, strings.Count(output, fmt.Sprintf("rank %d: %v\n", rank, what)), output)
@@ -69,8 +69,8 @@ func slurmWarnings(t *testing.T, c *testslurm.Cluster) {
 	untilOutput(t, c, job, syscall.SIGUSR2.String(), 4)
 	c.Cancel(t, job)
 	output := requireState(t, c, job, "CANCELLED")
-	told(t, output, 4, syscall.SIGUSR1)
-	told(t, output, 4, syscall.SIGUSR2)
+	report(t, output, 4, syscall.SIGUSR1)
+	report(t, output, 4, syscall.SIGUSR2)
 }
 
 // slurmTime: gorun reports the time limit as the cause, and --signal comes before it. Slurm checks times every 30
@@ -88,7 +88,7 @@ func slurmTime(t *testing.T, c *testslurm.Cluster) {
 	for _, job := range []int{steps, script} {
 		untilOutput(t, c, job, syscall.SIGUSR1.String(), 2)
 		c.Cancel(t, job)
-		told(t, requireState(t, c, job, "CANCELLED"), 2, syscall.SIGUSR1)
+		report(t, requireState(t, c, job, "CANCELLED"), 2, syscall.SIGUSR1)
 	}
 }
 
@@ -135,20 +135,20 @@ func slurmChain(t *testing.T, c *testslurm.Cluster) {
 	var job int
 	_, err = fmt.Sscan(in.stdout.String(), &job)
 	require.NoError(t, err)
-	heard := func(text string) {
+	received := func(text string) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			out, _ := os.ReadFile(filepath.Join(dir, "next.out"))
 			return strings.Count(string(out), text) == 2
 		}, patience, glance, text)
 	}
-	heard(" up on n1\n")
+	received(" up on n1\n")
 	_, err = release.WriteString("go on\n")
 	require.NoError(t, err)
 	got := in.wait(t)
 	require.Zero(t, got.code, got.stderr)
 	c.Cancel(t, job, "--signal=USR1")
-	heard(syscall.SIGUSR1.String())
+	received(syscall.SIGUSR1.String())
 	c.Cancel(t, job)
 	require.Equal(t, "CANCELLED", c.Wait(t, job))
 }

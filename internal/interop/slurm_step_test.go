@@ -120,7 +120,7 @@ func slurmStepWarning(t *testing.T, c *testslurm.Cluster) {
 		untilOutput(t, c, job, syscall.SIGUSR2.String(), 4)
 		c.Cancel(t, job)
 		output := requireState(t, c, job, "CANCELLED")
-		told(t, output, 4, syscall.SIGUSR1)
-		told(t, output, 4, syscall.SIGUSR2)
+		report(t, output, 4, syscall.SIGUSR1)
+		report(t, output, 4, syscall.SIGUSR2)
 	}
 }

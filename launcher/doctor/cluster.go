@@ -53,7 +53,7 @@ type Problem struct {
 }
 
 // String returns the hosts, as a host range, and the text.
-func (p *Problem) String() string { return hosts.Fold(p.Hosts) + ": " + p.Text }
+func (p *Problem) String() string { return hosts.NodeList(p.Hosts) + ": " + p.Text }
 
 // command returns a gorun command for some of the hosts.
 func (c *Cluster) command(command string, hosts ...string) string {

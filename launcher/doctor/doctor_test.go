@@ -248,9 +248,9 @@ func TestProgram(t *testing.T) {
 // again.
 func TestWayOutOfAProgram(t *testing.T) {
 	for _, test := range []struct {
-		wished, fault, hint string
-		away                bool
-		text, fix           string
+		program, fault, hint string
+		away                 bool
+		text, fix            string
 	}{
 		{"./run", "./run: has no run bit", "chmod +x ./run", false, "./run: has no run bit", "chmod +x ./run"},
 		{"./run", "./run: has no run bit", "chmod +x ./run", true, "./run: has no run bit", "chmod +x ./run"},
@@ -279,7 +279,7 @@ func TestWayOutOfAProgram(t *testing.T) {
 		},
 	} {
 		h := doctor.Host{Name: "n1", Here: !test.away, Program: &doctor.Program{Error: test.fault, Hint: test.hint}}
-		findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Program: test.wished, Hosts: []*doctor.Host{&h}})
+		findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Program: test.program, Hosts: []*doctor.Host{&h}})
 		require.Len(t, findings, 1)
 		assert.Equal(t, test.text, findings[0].Text)
 		assert.Equal(t, test.fix, findings[0].Fix)

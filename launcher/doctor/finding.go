@@ -33,7 +33,7 @@ type Finding struct {
 }
 
 // Where returns the hosts as a host range: "node[01-16]".
-func (f Finding) Where() string { return hosts.Fold(f.Hosts) }
+func (f Finding) Where() string { return hosts.NodeList(f.Hosts) }
 
 // CountProblems counts findings that are more than notes.
 func CountProblems(findings []Finding) (n int) {

@@ -11,7 +11,7 @@ import (
 // Fold writes names as a node list like Slurm's, for messages: n1, n2, n3, n05, n06 and x1 are
 // "n[1-3,05-06],x1". It sorts names that differ in one number, puts them where the first of them was, and drops
 // repeated ones. [Expand] reads the list.
-func Fold(names []string) string {
+func NodeList(names []string) string {
 	type alike struct {
 		before, after string
 		numbered      bool

@@ -139,7 +139,7 @@ func Select(all, wanted []Host) ([]Host, error) {
 		selected = append(selected, h)
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%s: the host file does not have %s", from, Fold(missing))
+		return nil, fmt.Errorf("%s: the host file does not have %s", from, NodeList(missing))
 	}
 	return selected, nil
 }

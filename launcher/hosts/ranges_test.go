@@ -36,7 +36,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-func TestFold(t *testing.T) {
+func TestNodeList(t *testing.T) {
 	for names, want := range map[string]string{
 		"":                          "",
 		"n1 n2 n3 n05 n06 x1":       "n[1-3,05-06],x1",
@@ -53,11 +53,11 @@ func TestFold(t *testing.T) {
 		"n9999999999999999999 n1":   "n9999999999999999999,n1",
 		"gpu-1-ib gpu-2-ib":         "gpu-[1-2]-ib",
 	} {
-		require.Equal(t, want, Fold(strings.Fields(names)), names)
+		require.Equal(t, want, NodeList(strings.Fields(names)), names)
 	}
 	all := make([]string, maxHosts)
 	for i := range all {
 		all[i] = "node" + strconv.Itoa(i)
 	}
-	require.Equal(t, "node[0-65535]", Fold(all))
+	require.Equal(t, "node[0-65535]", NodeList(all))
 }

@@ -129,26 +129,26 @@ func TestExpandAgreesWithScontrol(t *testing.T) {
 		all[i] = newRandomHostlist(r)
 		lists[i] = all[i].list
 	}
-	var folded []string
+	var written []string
 	for i, shown := range shownHostnames(t, lists) {
 		names := all[i].requireAgreement(t, shown)
 		if len(names) > 0 {
-			folded = append(folded, requireInverse(t, names))
+			written = append(written, requireInverse(t, names))
 		}
 	}
-	require.Greater(t, len(folded), len(lists)/2, "most lists should be good ones")
+	require.Greater(t, len(written), len(lists)/2, "most lists should be good ones")
 	checked := 0
-	for i, shown := range shownHostnames(t, folded) {
-		if shown != nil { // a number with text behind it is folded to a bracket with text behind it
-			names, err := Expand(folded[i])
+	for i, shown := range shownHostnames(t, written) {
+		if shown != nil { // a number with text behind it becomes a bracket with text behind it
+			names, err := Expand(written[i])
 			require.NoError(t, err)
 			if !slices.ContainsFunc(names, hugeNumber.MatchString) {
-				require.Equal(t, shown, names, folded[i])
+				require.Equal(t, shown, names, written[i])
 				checked++
 			}
 		}
 	}
-	t.Logf("%d of %d lists are good, scontrol takes %d of them back folded", len(folded), len(lists), checked)
+	t.Logf("%d of %d lists are good, scontrol takes %d of them back", len(written), len(lists), checked)
 }
 
 // hugeNumber matches numbers that may not fit in 64 bits.
@@ -175,12 +175,12 @@ func (l randomHostlist) requireAgreement(t *testing.T, shown []string) []string 
 	return names
 }
 
-// requireInverse folds names and requires that the result means the same set, each name once.
-func requireInverse(t *testing.T, names []string) (folded string) {
+// requireInverse writes names as a node list and requires that the result means the same set, each name once.
+func requireInverse(t *testing.T, names []string) (list string) {
 	t.Helper()
-	folded = Fold(names)
-	again, err := Expand(folded)
-	require.NoError(t, err, "%s folds to %s", names, folded)
-	require.Equal(t, slices.Compact(slices.Sorted(slices.Values(names))), slices.Sorted(slices.Values(again)), folded)
-	return folded
+	list = NodeList(names)
+	again, err := Expand(list)
+	require.NoError(t, err, "%s becomes %s", names, list)
+	require.Equal(t, slices.Compact(slices.Sorted(slices.Values(names))), slices.Sorted(slices.Values(again)), list)
+	return list
 }

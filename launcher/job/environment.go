@@ -168,7 +168,7 @@ func (b *builder) slurmNodes() string {
 			seen[name], names = true, append(names, name)
 		}
 	}
-	list := hosts.Fold(names)
+	list := hosts.NodeList(names)
 	if back, err := hosts.Expand(list); err != nil || !slices.Equal(back, names) { // the first one has rank 0
 		return strings.Join(names, ",")
 	}

@@ -34,7 +34,7 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	}, h.Lines())
 }
 
-func TestAHangInMPISaysWhoWaitsForWhom(t *testing.T) {
+func TestHangInMPINamesWaits(t *testing.T) {
 	h := Hang{Quiet: time.Minute, Ranks: []spec.Activity{
 		{Rank: 0, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{3}, Init: true}},
 		{Rank: 1, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{2, 3}}},
@@ -48,7 +48,7 @@ func TestAHangInMPISaysWhoWaitsForWhom(t *testing.T) {
 	}, h.Lines()[1:])
 }
 
-func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
+func TestHangOfManyKindsIsReportedInFewLines(t *testing.T) {
 	var h Hang
 	for rank := range 500 {
 		h.Ranks = append(h.Ranks,

@@ -210,7 +210,7 @@ func (b *builder) checkKinds() error {
 // HostRanges returns names of hosts as a short list of ranges, node[1-3].
 func HostRanges(names []string) string {
 	const most = 100
-	text := hosts.Fold(names)
+	text := hosts.NodeList(names)
 	if len(text) <= most {
 		return text
 	}

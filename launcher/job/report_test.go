@@ -156,7 +156,7 @@ func TestReportIsShort(t *testing.T) {
 	}
 }
 
-func TestFold(t *testing.T) {
+func TestMergedHosts(t *testing.T) {
 	for want, in := range map[string][]int{
 		"[]": nil, "[3]": {3}, "[0-2]": {0, 1, 2}, "[0-136,138-511]": seq(0, 136, 138, 511), "[0,2,4]": {0, 2, 4},
 	} {

@@ -108,7 +108,7 @@ func TestGPUsOfProcesses(t *testing.T) {
 	assert.Equal(t, "1", found(planOf(t, all, facts), 1, env.VarCUDAVisibleDevices))
 }
 
-func TestWhatOneRankCannotWish(t *testing.T) {
+func TestOptionsRefusedForOneRank(t *testing.T) {
 	for want, change := range map[string]func(s *Spec){
 		"4 ranks: each of the 2 processes":        func(s *Spec) { s.Apps[0].NumRanks = 4 },
 		"ranks per node: each of the 2 processes": func(s *Spec) { s.PerNode.N = 4 },

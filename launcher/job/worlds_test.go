@@ -90,13 +90,13 @@ func TestNodesOnOneHost(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
 	require.Equal(t, "4: app 0 on a by 2, 2, 2", places(w)[4])
 
-	seat := func(rank, local, node int) *Task {
+	task := func(rank, local, node int) *Task {
 		return &Task{Rank: rank, NumRanks: 3, LocalRank: local, LocalRanks: 2 - node, Node: node, NumNodes: 2}
 	}
 	facts := []Facts{
-		{Facts: NodeFacts{Host: "a", Task: seat(0, 0, 0)}, Joined: true},
-		{Facts: NodeFacts{Host: "b", Task: seat(1, 0, 1)}, Joined: true},
-		{Facts: NodeFacts{Host: "a", Task: seat(2, 1, 0)}, Joined: true},
+		{Facts: NodeFacts{Host: "a", Task: task(0, 0, 0)}, Joined: true},
+		{Facts: NodeFacts{Host: "b", Task: task(1, 0, 1)}, Joined: true},
+		{Facts: NodeFacts{Host: "a", Task: task(2, 1, 0)}, Joined: true},
 	}
 	w = worldsOf(t, func(s *Spec) { s.Join, s.Hosts = &JoinSpec{Task: facts[0].Task}, nil }, facts, 3)[0]
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
@@ -176,15 +176,15 @@ func TestTwoFamiliesInOneWorld(t *testing.T) {
 }
 
 // -usize sets the universe size. With -usize INFINITE, PMI gets no number of slots.
-func TestUniverseAsWished(t *testing.T) {
-	for wish, want := range map[int]int{7: 7, UniverseSlots: 6, 0: 6} {
-		w := worldsOf(t, func(s *Spec) { s.Universe = wish }, []Facts{
+func TestUniverseAsRequested(t *testing.T) {
+	for requested, want := range map[int]int{7: 7, UniverseSlots: 6, 0: 6} {
+		w := worldsOf(t, func(s *Spec) { s.Universe = requested }, []Facts{
 			{Facts: NodeFacts{Host: "a"}},
 			{Facts: NodeFacts{Host: "b"}},
 			{Facts: NodeFacts{Host: "c"}},
 		}, 2)[0]
 		require.Equal(t, want, w.Universe)
-		require.Equal(t, wish != 0, w.UniverseSet)
+		require.Equal(t, requested != 0, w.UniverseSet)
 	}
 }
 

@@ -46,8 +46,8 @@ func look(place, path string) string {
 	}
 	defer conn.Close()
 	_ = writePart(conn, Request{Kind: JobRequest})
-	heard, _ := io.ReadAll(conn)
-	return fmt.Sprintf("%d jobs, heard %q", len(found), heard)
+	received, _ := io.ReadAll(conn)
+	return fmt.Sprintf("%d jobs, heard %q", len(found), received)
 }
 
 func ignore(string) {}
@@ -215,10 +215,10 @@ func TestPlantedByAnotherUser(t *testing.T) {
 // A place in which others can rename what is ours is none.
 func TestUnfitPlaces(t *testing.T) {
 	testneeds.Root(t)
-	const stranger = 54321
+	const other = 54321
 	theirs, sticky := private(t, 0), private(t, 0)
-	require.NoError(t, os.Chown(theirs, stranger, stranger))
-	require.NoError(t, os.Chown(sticky, stranger, stranger))
+	require.NoError(t, os.Chown(theirs, other, other))
+	require.NoError(t, os.Chown(sticky, other, other))
 	require.NoError(t, os.Chmod(sticky, 0o777|os.ModeSticky))
 	_, err := Register([]string{theirs, "/proc/no/such", "/proc/self"}, first, ignore, describe)
 	require.ErrorIs(t, err, errForeign)
@@ -278,8 +278,8 @@ func TestStrangeClients(t *testing.T) {
 		require.NoError(t, err)
 		_, _ = io.WriteString(conn, said)
 		require.NoError(t, conn.(*net.UnixConn).CloseWrite())
-		heard, _ := io.ReadAll(conn)
-		assert.Empty(t, heard, "%q", said)
+		received, _ := io.ReadAll(conn)
+		assert.Empty(t, received, "%q", said)
 		_ = conn.Close()
 	}
 	stalled, err := Find([]string{place})[0].Do(t.Context(), Request{Kind: "flood"})

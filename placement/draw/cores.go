@@ -220,13 +220,13 @@ const digits = "0123456789"
 
 // bound reports whether any rank is bound.
 func (p *picture) bound() bool {
-	return slices.ContainsFunc(p.seats, func(s Seat) bool { return s.CPUs.Len() > 0 && s.CPUs.Len() < p.usable() })
+	return slices.ContainsFunc(p.placed, func(s Placement) bool { return s.CPUs.Len() > 0 && s.CPUs.Len() < p.usable() })
 }
 
 // owner returns the last digit of the rank on a core, or the mark of a usable core if it is free.
 func (p *picture) owner(c core) rune {
 	found := -1
-	for i, s := range p.seats {
+	for i, s := range p.placed {
 		if !slices.ContainsFunc(c.cpus, s.CPUs.Has) {
 			continue
 		}
@@ -238,7 +238,7 @@ func (p *picture) owner(c core) rune {
 	if found < 0 {
 		return markAll
 	}
-	return rune(digits[p.seats[found].Rank%len(digits)])
+	return rune(digits[p.placed[found].Rank%len(digits)])
 }
 
 // allowed reports whether this process may use a CPU. If that is unknown, it is true for every CPU.

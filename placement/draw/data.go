@@ -31,7 +31,7 @@ type rankData struct {
 	Why      string           `json:"why,omitempty"`
 }
 
-func rankOfSeat(s Seat) rankData {
+func dataOfRank(s Placement) rankData {
 	d := rankData{Rank: s.Rank, CPUs: s.CPUs, Memories: s.Memories, Why: s.Why}
 	for _, g := range s.GPUs {
 		d.GPUs = append(d.GPUs, g.PCI)
@@ -40,11 +40,11 @@ func rankOfSeat(s Seat) rankData {
 }
 
 // Describe returns a machine as data: the path classes between GPUs and NICs, the placement of ranks, its notes, and
-// the prediction (nil if there is none).
-func Describe(m placement.Machine, seats []Seat, notes []string, impact *Impact) Data {
+// the prediction (nil without one).
+func Describe(m placement.Machine, placed []Placement, notes []string, impact *Impact) Data {
 	d := Data{Machine: m, Notes: notes, Impact: impact}
-	for _, s := range seats {
-		d.Ranks = append(d.Ranks, rankOfSeat(s))
+	for _, s := range placed {
+		d.Ranks = append(d.Ranks, dataOfRank(s))
 	}
 	if m.Topology != nil {
 		d.Paths = paths(m)

@@ -190,7 +190,7 @@ func tree(all []device) []*branch {
 		for j := range b.below {
 			b.below[j] = b.below[j].shortened()
 		}
-		b.fold()
+		b.merge()
 	}
 	return top.below
 }
@@ -200,7 +200,7 @@ func tree(all []device) []*branch {
 const manyNICs = 4
 
 // fold combines many neighboring NICs of the same model into one leaf.
-func (b *branch) fold() {
+func (b *branch) merge() {
 	var below []*branch
 	for i := 0; i < len(b.below); {
 		n := 1
@@ -216,7 +216,7 @@ func (b *branch) fold() {
 	}
 	b.below = below
 	for _, c := range b.below {
-		c.fold()
+		c.merge()
 	}
 }
 

@@ -181,7 +181,7 @@ func grouped[K comparable, T any](items []T, key func(T) K) (groups [][]T) {
 }
 
 // Remarks writes placement notes, one per line.
-func Remarks(sentences []string, style Style) string {
+func Notes(sentences []string, style Style) string {
 	var b strings.Builder
 	for _, s := range sentences {
 		writeLine(&b, clean(s), style.width(), 2)

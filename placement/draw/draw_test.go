@@ -86,18 +86,18 @@ func TestTextsFit(t *testing.T) {
 	}
 }
 
-func TestSeatsFitAnywhere(t *testing.T) {
+func TestPlacementsFitAnywhere(t *testing.T) {
 	r := testneeds.Rand(t)
 	for range testneeds.Count(40, 1000) {
 		m := anyMachine(r)
-		seats := spread(m, 1+r.IntN(80))
+		placed := spread(m, 1+r.IntN(80))
 		for _, style := range []draw.Style{{Width: 60}, {Width: 80, ASCII: true}} {
-			fits(t, draw.Picture(m, seats, style), style)
-			text := draw.Seats(m, seats, style)
+			fits(t, draw.Picture(m, placed, style), style)
+			text := draw.Placements(m, placed, style)
 			fits(t, text, style)
-			require.Equal(t, text, draw.Seats(m, seats, style), "the same again")
+			require.Equal(t, text, draw.Placements(m, placed, style), "the same again")
 		}
-		wellFormed(t, draw.SVG(m, seats))
+		wellFormed(t, draw.SVG(m, placed))
 		if p, err := draw.Predict(m, 1+r.Int64N(1<<40)); err == nil {
 			require.Positive(t, p.Seconds)
 			fits(t, p.Text(draw.Style{Width: 60}), draw.Style{Width: 60})
@@ -160,28 +160,28 @@ func TestEverythingAppears(t *testing.T) {
 
 // spread returns a Layout with equal shares of all cores for n ranks. It assigns one GPU per rank
 // while there are enough.
-func spread(m placement.Machine, n int) []draw.Seat {
+func spread(m placement.Machine, n int) []draw.Placement {
 	cores := map[int][]string{}
 	most := 0
 	for _, c := range m.Topology.CPUs {
 		cores[c.Core] = append(cores[c.Core], fmt.Sprint(c.ID))
 		most = max(most, c.Core)
 	}
-	seats := make([]draw.Seat, n)
+	placed := make([]draw.Placement, n)
 	for rank := range n {
 		var cpus []string
 		for core := rank * (most + 1) / n; core < (rank+1)*(most+1)/n; core++ {
 			cpus = append(cpus, cores[core]...)
 		}
-		seats[rank] = draw.Seat{Rank: rank, CPUs: must(strings.Join(cpus, ","))}
+		placed[rank] = draw.Placement{Rank: rank, CPUs: must(strings.Join(cpus, ","))}
 		if rank < len(m.GPUs) {
-			seats[rank].GPUs = m.GPUs[rank : rank+1]
+			placed[rank].GPUs = m.GPUs[rank : rank+1]
 		}
 	}
-	return seats
+	return placed
 }
 
-func TestSeats(t *testing.T) {
+func TestPlacements(t *testing.T) {
 	for name, row := range map[string]struct {
 		machine func() placement.Machine
 		ranks   int
@@ -191,29 +191,29 @@ func TestSeats(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := row.machine()
-			seats := spread(m, row.ranks)
-			golden(t, "seats-"+name+".txt", draw.Picture(m, seats, draw.Style{Width: 80})+"\n"+
-				draw.Seats(m, seats, draw.Style{Width: 80}))
+			placed := spread(m, row.ranks)
+			golden(t, "placements-"+name+".txt", draw.Picture(m, placed, draw.Style{Width: 80})+"\n"+
+				draw.Placements(m, placed, draw.Style{Width: 80}))
 			for _, style := range []draw.Style{{}, {Width: 60, ASCII: true}, {Width: 120}} {
-				fits(t, draw.Seats(m, seats, style), style)
+				fits(t, draw.Placements(m, placed, style), style)
 			}
 		})
 	}
 }
 
-func TestSeatsWithoutBinding(t *testing.T) {
+func TestPlacementsWithoutBinding(t *testing.T) {
 	m := pairs()
-	seats := []draw.Seat{{Rank: 4}, {Rank: 5}, {Rank: 6}}
-	require.Equal(t, "ranks 4-6 → not bound\n", draw.Seats(m, seats, draw.Style{}))
-	require.Equal(t, "ranks 4-6 -> not bound\n", draw.Seats(m, seats, draw.Style{ASCII: true}))
-	require.Equal(t, draw.Picture(m, nil, draw.Style{}), draw.Picture(m, seats, draw.Style{}))
-	threads := []draw.Seat{
+	placed := []draw.Placement{{Rank: 4}, {Rank: 5}, {Rank: 6}}
+	require.Equal(t, "ranks 4-6 → not bound\n", draw.Placements(m, placed, draw.Style{}))
+	require.Equal(t, "ranks 4-6 -> not bound\n", draw.Placements(m, placed, draw.Style{ASCII: true}))
+	require.Equal(t, draw.Picture(m, nil, draw.Style{}), draw.Picture(m, placed, draw.Style{}))
+	threads := []draw.Placement{
 		{Rank: 0, CPUs: must("0")},
 		{Rank: 1, CPUs: must("64")},
 		{Rank: 2, CPUs: must("0,32,64")},
 		{Rank: 3, CPUs: must("500")},
 	}
-	text := draw.Seats(m, threads, draw.Style{})
+	text := draw.Placements(m, threads, draw.Style{})
 	require.Contains(t, text,
 		"rank 0 → numa 0 CPU 0\nrank 1 → numa 0 CPU 64\nrank 2 → numa 0 core 0, numa 1 CPU 32\n")
 	require.Contains(t, text, "rank 3 → CPU 500\n")
@@ -223,16 +223,16 @@ func TestSeatsWithoutBinding(t *testing.T) {
 // Small maps are equal to those of Open MPI.
 func TestCoreMapOfOpenMPI(t *testing.T) {
 	m := shape{2, 1, 1, 4, 2, gib, 0, 20}.build()
-	seats := []draw.Seat{{Rank: 0, CPUs: must("0-1,8-9")}, {Rank: 1, CPUs: must("4,6")}}
+	placed := []draw.Placement{{Rank: 0, CPUs: must("0-1,8-9")}, {Rank: 1, CPUs: must("4,6")}}
 	require.Equal(t, "rank 0 → numa 0 cores 0-1\nrank 1 → numa 1 CPUs 4,6\nrank 0 [BB/BB/../..][../../../..]\n"+
 		"rank 1 [../../../..][B./../B./..]\n",
-		draw.Seats(m, seats, draw.Style{}))
+		draw.Placements(m, placed, draw.Style{}))
 }
 
 // The expected lines are the --report-bindings output of Open MPI 4.1 for this machine.
 func TestBindingsOfOpenMPI(t *testing.T) {
 	m := shape{2, 1, 1, 4, 2, gib, 0, 20}.build()
-	seats := []draw.Seat{
+	placed := []draw.Placement{
 		{Rank: 0, CPUs: must("0-1,8-9")},
 		{Rank: 1, CPUs: must("4,6")},
 		{Rank: 2},
@@ -242,9 +242,9 @@ func TestBindingsOfOpenMPI(t *testing.T) {
 		"MCW rank 0 bound to socket 0[core 0[hwt 0-1]], socket 0[core 1[hwt 0-1]]: [BB/BB/../..][../../../..]\n"+
 			"MCW rank 1 bound to socket 1[core 4[hwt 0]], socket 1[core 6[hwt 0]]: [../../../..][B./../B./..]\n"+
 			"MCW rank 2 is not bound (or bound to all available processors)\n"+
-			"MCW rank 3 is not bound (or bound to all available processors)\n", draw.OpenMPI(m, seats))
+			"MCW rank 3 is not bound (or bound to all available processors)\n", draw.OpenMPI(m, placed))
 	require.Equal(t, "MCW rank 0 bound to CPUs 0-1\n", draw.OpenMPI(placement.Machine{Topology: &placement.Topology{}},
-		[]draw.Seat{{CPUs: must("0-1")}}))
+		[]draw.Placement{{CPUs: must("0-1")}}))
 }
 
 func TestPredict(t *testing.T) {
@@ -390,16 +390,16 @@ func TestEqualNICsAreOneLine(t *testing.T) {
 
 func TestManyRanksThatTakeTurns(t *testing.T) {
 	m := pairs()
-	var seats []draw.Seat
+	var placed []draw.Placement
 	for rank := range 64 {
 		core := rank%2*32 + rank/2
-		seats = append(seats, draw.Seat{Rank: rank, CPUs: must(fmt.Sprintf("%d,%d", core, core+64))})
+		placed = append(placed, draw.Placement{Rank: rank, CPUs: must(fmt.Sprintf("%d,%d", core, core+64))})
 	}
 	want := "ranks 0-62:2 → numa 0 cores 0-31, 1 each\nranks 1-63:2 → numa 1 cores 32-63, 1 each\n" +
 		"ranks 0-62:2 [32×BB][32×..]\nranks 1-63:2 [32×..][32×BB]\n"
-	require.Equal(t, want, draw.Seats(m, seats, draw.Style{}))
-	seats = seats[:32]
-	require.Equal(t, 64, strings.Count(draw.Seats(m, seats, draw.Style{}), "\n"), "few are not folded")
+	require.Equal(t, want, draw.Placements(m, placed, draw.Style{}))
+	placed = placed[:32]
+	require.Equal(t, 64, strings.Count(draw.Placements(m, placed, draw.Style{}), "\n"), "few are not folded")
 }
 
 func TestPeers(t *testing.T) {

@@ -222,13 +222,13 @@ func (t table) writeNames(b *strings.Builder, width int) {
 
 // writePeers lists the GPUs with direct access to each other's memory, if known.
 func (t table) writePeers(b *strings.Builder, width int) {
-	told, reached := 0, 0
+	numKnown, reached := 0, 0
 	var refused []string
 	reasons := map[placement.P2PStatus]bool{}
 	for _, d := range t.gpus {
 		known := slices.DeleteFunc(slices.Clone(d.gpu.Peers), func(p placement.Peer) bool { return t.indexOf(p.PCI) < 0 })
 		for _, same := range grouped(known, func(p placement.Peer) placement.P2PStatus { return p.Access }) {
-			told += len(same)
+			numKnown += len(same)
 			if same[0].Access == placement.P2POK {
 				reached += len(same)
 				continue
@@ -242,9 +242,9 @@ func (t table) writePeers(b *strings.Builder, width int) {
 		}
 	}
 	switch {
-	case told == 0:
+	case numKnown == 0:
 		return
-	case reached == told:
+	case reached == numKnown:
 		b.WriteString("\nPeer-to-peer: each GPU reaches the memory of all others\n")
 		return
 	case reached == 0 && len(reasons) == 1:

@@ -16,17 +16,17 @@ import (
 //
 // Numbers of sockets and cores count from 0 on the whole machine, in core map order. Numbers of
 // hardware threads count within the core.
-func OpenMPI(m placement.Machine, seats []Seat) string {
+func OpenMPI(m placement.Machine, placed []Placement) string {
 	m = cleaned(m)
-	w := &seating{machine: m, topo: m.Topology, parts: parts(m.Topology)}
+	w := &placementList{machine: m, topo: m.Topology, parts: parts(m.Topology)}
 	var b strings.Builder
-	for _, s := range seats {
+	for _, s := range placed {
 		fmt.Fprintf(&b, "MCW rank %d %s\n", s.Rank, w.boundTo(s.CPUs))
 	}
 	return b.String()
 }
 
-func (w *seating) boundTo(set placement.CPUSet) string {
+func (w *placementList) boundTo(set placement.CPUSet) string {
 	free := func(c placement.CPU) bool { return !set.Has(c.ID) }
 	switch {
 	case set.Len() == 0, len(w.topo.CPUs) > 0 && !slices.ContainsFunc(w.topo.CPUs, free):
@@ -38,7 +38,7 @@ func (w *seating) boundTo(set placement.CPUSet) string {
 }
 
 // boundCores lists the cores with hardware threads in a set.
-func (w *seating) boundCores(set placement.CPUSet) (names []string) {
+func (w *placementList) boundCores(set placement.CPUSet) (names []string) {
 	socket, number := -1, 0
 	for i, p := range w.parts {
 		if i == 0 || p.pkg != w.parts[i-1].pkg {

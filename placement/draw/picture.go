@@ -14,13 +14,13 @@ import (
 // rank.
 //
 // No line is wider than the width of the style.
-func Picture(m placement.Machine, seats []Seat, style Style) string {
-	p := &picture{machine: cleaned(m), seats: seats, width: style.width(), used: map[rune]bool{}}
+func Picture(m placement.Machine, placed []Placement, style Style) string {
+	p := &picture{machine: cleaned(m), placed: placed, width: style.width(), used: map[rune]bool{}}
 	p.topo = p.machine.Topology
 	p.head()
 	p.packages()
 	p.memoryOnly()
-	p.homeless()
+	p.unattached()
 	p.virtual()
 	p.legend()
 	for _, note := range p.machine.Notes {
@@ -33,7 +33,7 @@ type picture struct {
 	strings.Builder
 	machine placement.Machine
 	topo    *placement.Topology
-	seats   []Seat
+	placed  []Placement
 	width   int
 	used    map[rune]bool // marks in strips
 }
@@ -304,8 +304,8 @@ func (p *picture) ownersOf(nodes []int) string {
 	return ", GPU " + list(gpus) + "'s own"
 }
 
-// homeless lists devices whose NUMA node is unknown.
-func (p *picture) homeless() {
+// unattached lists devices whose NUMA node is unknown.
+func (p *picture) unattached() {
 	all := slices.DeleteFunc(devices(p.machine), func(d device) bool { return p.hasNode(d.bus.Node) })
 	if len(all) == 0 {
 		return

@@ -37,8 +37,8 @@ var rankColours = []string{
 // SVG draws a machine to scale and returns a complete SVG document. Each core has the same area,
 // divided among its threads. All memories (NUMA nodes and GPUs) share one scale, and the lines of NICs
 // share one for their rates. If there are seats, cores have the colors of their ranks.
-func SVG(m placement.Machine, seats []Seat) string {
-	p := &picture{machine: cleaned(m), seats: seats, used: map[rune]bool{}}
+func SVG(m placement.Machine, placed []Placement) string {
+	p := &picture{machine: cleaned(m), placed: placed, used: map[rune]bool{}}
 	p.topo = p.machine.Topology
 	s := &sheet{picture: p}
 	for _, n := range p.topo.Nodes {
@@ -98,7 +98,7 @@ func (s *sheet) key(x, y int) (bottom int) {
 		switch digit := slices.Index(rankColours, colour); {
 		case state == "":
 			state = "free"
-		case digit >= 0 && len(s.seats) > len(rankColours): // there are ten colors
+		case digit >= 0 && len(s.placed) > len(rankColours): // there are ten colors
 			state = fmt.Sprintf("ranks ending in %d", digit)
 		}
 		if names[colour] == "" {
@@ -218,9 +218,9 @@ func (s *sheet) colour(cpu int) (colour, state string) {
 	case !s.allowed(cpu):
 		return colourNone, "not allowed to you"
 	}
-	for _, seat := range s.seats {
-		if seat.CPUs.Has(cpu) && s.bound() {
-			return rankColours[seat.Rank%len(rankColours)], fmt.Sprint("rank ", seat.Rank)
+	for _, p := range s.placed {
+		if p.CPUs.Has(cpu) && s.bound() {
+			return rankColours[p.Rank%len(rankColours)], fmt.Sprint("rank ", p.Rank)
 		}
 	}
 	return colourFree, ""

@@ -42,9 +42,9 @@ func TestMergeOneGPU(t *testing.T) {
 		return g
 	}
 	for name, test := range map[string]struct {
-		told  GPU
-		want  placement.GPU
-		notes []string
+		reported GPU
+		want     placement.GPU
+		notes    []string
 	}{
 		"nothing": {GPU{PCI: "a"}, known(nil), nil},
 		"everything": {
@@ -74,7 +74,7 @@ func TestMergeOneGPU(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := host(known(nil))
-			assert.Equal(t, test.notes, Merge(&m, Facts{GPUs: []GPU{test.told}}))
+			assert.Equal(t, test.notes, Merge(&m, Facts{GPUs: []GPU{test.reported}}))
 			assert.Equal(t, []placement.GPU{test.want}, m.GPUs)
 		})
 	}
@@ -140,15 +140,15 @@ func TestNeedsLibrary(t *testing.T) {
 		m, needs := host(test.gpus...), ""
 		for _, w := range []struct {
 			letter string
-			wish   Wish
+			query  Query
 		}{
-			{"A", Wish{All: true}},
-			{"U", Wish{Users: true}},
-			{"N", Wish{Names: true}},
-			{"L", Wish{Links: true}},
-			{"none", Wish{}},
+			{"A", Query{All: true}},
+			{"U", Query{Users: true}},
+			{"N", Query{Names: true}},
+			{"L", Query{Links: true}},
+			{"none", Query{}},
 		} {
-			if w.wish.NeedsLibrary(m, test.signs) {
+			if w.query.NeedsLibrary(m, test.signs) {
 				needs += w.letter
 			}
 		}
@@ -158,52 +158,52 @@ func TestNeedsLibrary(t *testing.T) {
 
 func TestComplete(t *testing.T) {
 	gone := errors.New("nobody to ask")
-	told := Facts{GPUs: []GPU{{PCI: "a", UUID: "GPU-1", Name: "H100", Near: cpus(5)}}, Notes: []string{"strange"}}
+	reported := Facts{GPUs: []GPU{{PCI: "a", UUID: "GPU-1", Name: "H100", Near: cpus(5)}}, Notes: []string{"strange"}}
 	silent := "NVIDIA's library does not tell who uses these GPUs, they count as free: a"
 	lost := "NVIDIA's library fails for these GPUs, they do not count as free: b"
 	for name, test := range map[string]struct {
-		wish  Wish
+		query Query
 		facts Facts
 		err   error
 		notes []string
 	}{
 		"everything, no answer": {
-			Wish{All: true}, Facts{}, gone, []string{"nobody to ask: NVLinks, memory and users of the GPUs are not known"},
+			Query{All: true}, Facts{}, gone, []string{"nobody to ask: NVLinks, memory and users of the GPUs are not known"},
 		},
 		"free ones, no answer": {
-			Wish{Users: true}, Facts{}, gone, []string{"nobody to ask: who uses the GPUs is not known, all count as free"},
+			Query{Users: true}, Facts{}, gone, []string{"nobody to ask: who uses the GPUs is not known, all count as free"},
 		},
 		"two wishes, no driver": {
-			Wish{Names: true, Links: true},
+			Query{Names: true, Links: true},
 			Facts{Error: "no driver"},
 			nil,
 			[]string{"NVIDIA's library tells nothing (no driver): UUIDs of GPUs and of their parts (MIG) are not known; " +
 				"NVLinks are not known"},
 		},
 		"free ones, not told": {
-			Wish{Users: true},
-			told, nil,
+			Query{Users: true},
+			reported, nil,
 			[]string{
 				"strange", "the kernel puts the GPU a into NUMA node 0, NVIDIA's library into 1: the latter counts",
 				lost, silent,
 			},
 		},
 		"free ones, one failed": {
-			Wish{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Failed: true}}}, nil, []string{lost},
+			Query{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Failed: true}}}, nil, []string{lost},
 		},
 		"free ones, told": {
-			Wish{Users: true},
+			Query{Users: true},
 			Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Used: new(true), Failed: true}}},
 			nil, nil,
 		},
 		"free ones, none found": {
-			Wish{Users: true}, Facts{Notes: []string{"how many?"}}, nil, []string{"how many?", silent + ", b"},
+			Query{Users: true}, Facts{Notes: []string{"how many?"}}, nil, []string{"how many?", silent + ", b"},
 		},
-		"links alone": {Wish{Links: true}, told, nil, []string{"strange"}},
+		"links alone": {Query{Links: true}, reported, nil, []string{"strange"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := host(nvidia(0, "a", 0), nvidia(1, "b", 0))
-			assert.Equal(t, test.notes, test.wish.Complete(&m, test.facts, test.err))
+			assert.Equal(t, test.notes, test.query.Complete(&m, test.facts, test.err))
 			assert.False(t, m.GPUs[0].Used)
 			assert.Equal(t, slices.Contains(test.notes, lost) || name == "free ones, told", m.GPUs[1].Used)
 			if name == "links alone" { // links do not affect placement
@@ -214,9 +214,9 @@ func TestComplete(t *testing.T) {
 		})
 	}
 	m := host()
-	assert.Empty(t, Wish{All: true}.Complete(&m, Facts{Error: "no driver"}, nil))
+	assert.Empty(t, Query{All: true}.Complete(&m, Facts{Error: "no driver"}, nil))
 	assert.Equal(t, []string{"nobody to ask: NVIDIA's GPUs, of which no file tells here, are not known"},
-		Wish{All: true}.Complete(&m, Facts{}, gone))
+		Query{All: true}.Complete(&m, Facts{}, gone))
 }
 
 // Encoding and decoding preserve all facts.

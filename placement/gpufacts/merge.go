@@ -23,11 +23,11 @@ func (g *merger) note(format string, args ...any) {
 func Merge(m *placement.Machine, f Facts) (notes []string) {
 	g := &merger{m, slices.Clone(f.Notes)}
 	g.addMissing(f.GPUs)
-	for _, told := range f.GPUs {
-		g.describe(g.of(told.PCI), told)
+	for _, reported := range f.GPUs {
+		g.describe(g.of(reported.PCI), reported)
 	}
-	for _, told := range f.GPUs {
-		g.connect(g.of(told.PCI), told, f.GPUs)
+	for _, reported := range f.GPUs {
+		g.connect(g.of(reported.PCI), reported, f.GPUs)
 	}
 	return g.notes
 }
@@ -44,9 +44,9 @@ func (g *merger) of(pci string) *placement.GPU {
 func isNVIDIA(g placement.GPU) bool { return g.Vendor == placement.NVIDIA }
 
 // addMissing adds GPUs that the kernel's files do not describe, as under WSL.
-func (g *merger) addMissing(told []GPU) {
+func (g *merger) addMissing(reported []GPU) {
 	all, before := &g.machine.GPUs, len(g.machine.GPUs)
-	for _, gpu := range told {
+	for _, gpu := range reported {
 		if g.of(gpu.PCI) == nil {
 			*all = append(*all, placement.GPU{PCI: gpu.PCI, Vendor: placement.NVIDIA})
 		}
@@ -73,25 +73,25 @@ func (g *merger) addMissing(told []GPU) {
 }
 
 // describe sets the facts of a single GPU.
-func (g *merger) describe(gpu *placement.GPU, told GPU) {
-	gpu.UUID, gpu.Name = cmp.Or(told.UUID, gpu.UUID), cmp.Or(told.Name, gpu.Name)
-	gpu.Memory = cmp.Or(told.Memory, gpu.Memory)
-	if told.MIG != nil {
-		gpu.MIG = told.MIG
+func (g *merger) describe(gpu *placement.GPU, reported GPU) {
+	gpu.UUID, gpu.Name = cmp.Or(reported.UUID, gpu.UUID), cmp.Or(reported.Name, gpu.Name)
+	gpu.Memory = cmp.Or(reported.Memory, gpu.Memory)
+	if reported.MIG != nil {
+		gpu.MIG = reported.MIG
 	}
-	if told.Used != nil {
-		gpu.Used = *told.Used
+	if reported.Used != nil {
+		gpu.Used = *reported.Used
 	}
 	topology := g.machine.Topology
 	if topology == nil {
 		return
 	}
-	if told.MemoryNode != nil {
-		if node := topology.Node(*told.MemoryNode); node != nil && node.CPUs.Len() == 0 {
+	if reported.MemoryNode != nil {
+		if node := topology.Node(*reported.MemoryNode); node != nil && node.CPUs.Len() == 0 {
 			gpu.MemoryNode = node.ID
 		}
 	}
-	g.place(gpu, told.Near)
+	g.place(gpu, reported.Near)
 }
 
 // place prefers NVIDIA's affinity if the kernel's files differ or lack it. NVIDIA's affinity may be a
@@ -124,10 +124,10 @@ func (g *merger) place(gpu *placement.GPU, near placement.CPUSet) {
 
 // connect sets the facts of pairs of GPUs: NVLinks and peer-to-peer access. An NVSwitch connects all
 // GPUs, with the smaller link count of the two.
-func (g *merger) connect(gpu *placement.GPU, told GPU, all []GPU) {
-	counts := maps.Clone(told.Links)
+func (g *merger) connect(gpu *placement.GPU, reported GPU, all []GPU) {
+	counts := maps.Clone(reported.Links)
 	for _, other := range all {
-		if n := min(told.Switched, other.Switched); n > 0 && other.PCI != told.PCI {
+		if n := min(reported.Switched, other.Switched); n > 0 && other.PCI != reported.PCI {
 			if counts == nil {
 				counts = map[string]int{}
 			}
@@ -139,9 +139,9 @@ func (g *merger) connect(gpu *placement.GPU, told GPU, all []GPU) {
 			gpu.Links = append(gpu.Links, placement.Link{Peer: peer, Kind: "nvlink", Count: counts[peer]})
 		}
 	}
-	gpu.Peers = append(gpu.Peers, told.Peers...)
-	if told.Down > 0 && told.Switched == 0 && len(told.Links) == 0 {
+	gpu.Peers = append(gpu.Peers, reported.Peers...)
+	if reported.Down > 0 && reported.Switched == 0 && len(reported.Links) == 0 {
 		g.note("the %d NVLinks of the GPU %s are down: on a machine with NVSwitch, is the fabric manager running?",
-			told.Down, gpu.PCI)
+			reported.Down, gpu.PCI)
 	}
 }

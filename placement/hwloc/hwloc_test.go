@@ -78,12 +78,12 @@ func (l lister) compare(t *testing.T, m placement.Machine, tree sysfstest.Tree) 
 	require.NoError(t, sysfstest.OnDisk(dir, tree.MapFS))
 	file := filepath.Join(t.TempDir(), "topology.xml")
 	require.NoError(t, os.WriteFile(file, []byte(xmlOf(t, tree, m)), 0o600))
-	for _, wish := range []string{"allowed", "all"} {
-		want := l.list(t, []string{"HWLOC_FSROOT=" + dir, "HWLOC_COMPONENTS=linux,stop"}, wish)
-		got := l.list(t, nil, wish, file)
+	for _, kind := range []string{"allowed", "all"} {
+		want := l.list(t, []string{"HWLOC_FSROOT=" + dir, "HWLOC_COMPONENTS=linux,stop"}, kind)
+		got := l.list(t, nil, kind, file)
 		missing, extra := without(want, got), without(got, want)
-		assert.Empty(t, missing[:min(20, len(missing))], "%s: hwloc finds these and the XML lacks them", wish)
-		assert.Empty(t, extra[:min(20, len(extra))], "%s: the XML has these and hwloc does not find them", wish)
+		assert.Empty(t, missing[:min(20, len(missing))], "%s: hwloc finds these and the XML lacks them", kind)
+		assert.Empty(t, extra[:min(20, len(extra))], "%s: the XML has these and hwloc does not find them", kind)
 		if len(missing)+len(extra) == 0 {
 			assert.Equal(t, want, got, "the order")
 		}

@@ -21,19 +21,19 @@ const (
 type device struct {
 	nvml.Device
 	library *library
-	told    *gpufacts.GPU
+	facts   *gpufacts.GPU
 }
 
 // ask stores the result of a query. After a failure it skips further queries, because each can take
 // seconds on a lost GPU.
 func ask[T any](d *device, function string, question func() (T, nvml.Return), store func(T)) (answered bool) {
-	if d.told.Failed || !d.library.has(function) {
+	if d.facts.Failed || !d.library.has(function) {
 		return false
 	}
 	answer, ret := question()
 	if err := errorOf(function, ret); err != nil {
-		d.told.Failed = true
-		d.library.note("NVIDIA's library fails for the GPU %s (%v): what it has not told is not known", d.told.PCI, err)
+		d.facts.Failed = true
+		d.library.note("NVIDIA's library fails for the GPU %s (%v): what it has not told is not known", d.facts.PCI, err)
 	}
 	if ret == nvml.SUCCESS {
 		store(answer)
@@ -43,7 +43,7 @@ func ask[T any](d *device, function string, question func() (T, nvml.Return), st
 
 // describe queries the facts of a single GPU.
 func (d *device) describe() {
-	g := d.told
+	g := d.facts
 	ask(d, "nvmlDeviceGetUUID", d.GetUUID, func(uuid string) { g.UUID = uuid })
 	ask(d, "nvmlDeviceGetName", d.GetName, func(name string) { g.Name = name })
 	ask(d, "nvmlDeviceGetMemoryInfo", d.GetMemoryInfo, func(m nvml.Memory) {
@@ -98,7 +98,7 @@ func (d *device) askParts() {
 		}
 		if part, ret := d.GetMigDeviceHandleByIndex(i); ret == nvml.SUCCESS {
 			if uuid, ret := part.GetUUID(); ret == nvml.SUCCESS {
-				d.told.MIG = append(d.told.MIG, uuid)
+				d.facts.MIG = append(d.facts.MIG, uuid)
 			}
 		}
 	}
@@ -106,7 +106,7 @@ func (d *device) askParts() {
 
 // askLink queries an NVLink and reports whether it exists.
 func (d *device) askLink(i int) bool {
-	g := d.told
+	g := d.facts
 	return ask(d, "nvmlDeviceGetNvLinkState", func() (nvml.EnableState, nvml.Return) {
 		return d.GetNvLinkState(i)
 	}, func(state nvml.EnableState) {
@@ -152,7 +152,7 @@ func (d *device) askPeer(other *device) {
 		if !known {
 			access = placement.P2PUndefined
 		}
-		d.told.Peers = append(d.told.Peers, placement.Peer{PCI: other.told.PCI, Access: access})
+		d.facts.Peers = append(d.facts.Peers, placement.Peer{PCI: other.facts.PCI, Access: access})
 	})
 }
 
@@ -201,7 +201,7 @@ func (d *device) askHealth() {
 			h.Pending = h.Pending || pending == nvml.FEATURE_ENABLED
 		}),
 	}
-	if !d.told.Failed && slices.Contains(answers, true) {
-		d.told.Health = &h
+	if !d.facts.Failed && slices.Contains(answers, true) {
+		d.facts.Health = &h
 	}
 }

@@ -458,12 +458,12 @@ func TestOldDriver(t *testing.T) {
 // With or without the real library, no known fact is lost.
 func TestRealLibrary(t *testing.T) {
 	_, m := withoutLibrary(t, "dgx-h100")
-	m.Notes = gpufacts.Wish{All: true}.Complete(&m, Ask(), nil)
+	m.Notes = gpufacts.Query{All: true}.Complete(&m, Ask(), nil)
 	assert.GreaterOrEqual(t, len(m.GPUs), 8)
 	assert.True(t, Linked)
 
 	var none placement.Machine
-	none.Notes = gpufacts.Wish{All: true}.Complete(&none, Ask(), nil)
+	none.Notes = gpufacts.Query{All: true}.Complete(&none, Ask(), nil)
 	if len(none.GPUs) == 0 {
 		assert.Empty(t, none.Notes)
 	}

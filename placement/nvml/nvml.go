@@ -31,8 +31,8 @@ func Ask() gpufacts.Facts { return askLibrary(nvml.New()) }
 // library holds the library and the facts about all GPUs.
 type library struct {
 	nvml.Interface
-	have map[string]bool // results of symbol lookups
-	told gpufacts.Facts
+	have  map[string]bool // results of symbol lookups
+	facts gpufacts.Facts
 }
 
 // has reports whether the library has a function. The caller must not call a missing function of an
@@ -47,7 +47,7 @@ func (l *library) has(function string) bool {
 }
 
 func (l *library) note(format string, args ...any) {
-	l.told.Notes = append(l.told.Notes, fmt.Sprintf(format, args...))
+	l.facts.Notes = append(l.facts.Notes, fmt.Sprintf(format, args...))
 }
 
 // errorOf describes the failure of a function. The result is empty if this GPU, driver or container
@@ -79,11 +79,11 @@ func askLibrary(lib nvml.Interface) gpufacts.Facts {
 			err = errors.New("not told")
 		}
 		l.note("NVIDIA's library does not tell how many GPUs there are: %v", err)
-		return l.told
+		return l.facts
 	}
 	if l.has("nvmlSystemGetCudaDriverVersion") {
 		if version, ret := lib.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
-			l.told.CUDA = fmt.Sprintf("%d.%d", version/1000, version%1000/10)
+			l.facts.CUDA = fmt.Sprintf("%d.%d", version/1000, version%1000/10)
 		}
 	}
 	gpus := l.find(n)
@@ -92,15 +92,15 @@ func askLibrary(lib nvml.Interface) gpufacts.Facts {
 	}
 	for _, d := range gpus {
 		for _, other := range gpus {
-			if d != other && !other.told.Failed {
+			if d != other && !other.facts.Failed {
 				d.askPeer(other)
 			}
 		}
 	}
 	for _, d := range gpus {
-		l.told.GPUs = append(l.told.GPUs, *d.told)
+		l.facts.GPUs = append(l.facts.GPUs, *d.facts)
 	}
-	return l.told
+	return l.facts
 }
 
 // find queries the GPUs and their addresses. All other facts depend on them.

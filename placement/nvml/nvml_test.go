@@ -11,7 +11,7 @@ import (
 
 // merge adds the facts from a library to a machine.
 func merge(m *placement.Machine, facts gpufacts.Facts) {
-	m.Notes = append(m.Notes, gpufacts.Wish{All: true}.Complete(m, facts, nil)...)
+	m.Notes = append(m.Notes, gpufacts.Query{All: true}.Complete(m, facts, nil)...)
 }
 
 // With or without cgo, a machine without NVIDIA GPUs is unchanged.

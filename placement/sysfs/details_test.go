@@ -38,7 +38,7 @@ func TestDetails(t *testing.T) {
 }
 
 // Many virtual machines lack the files for hwloc's cache sizes.
-func TestDetailsThatAreNotToldAreLeftOut(t *testing.T) {
+func TestUnknownDetailsAreOmitted(t *testing.T) {
 	m := example(t, "hybrid")
 	m.GPUs, m.Topology.NICs = nil, nil
 	_, d, err := ReadDetailsFS(treeOf(m), m.CPUs)

@@ -100,11 +100,11 @@ func (r *recorder) addGPUs(gpus []placement.GPU) error {
 	if len(gpus) == 0 {
 		return nil
 	}
-	told := slices.Clone(gpus)
-	for i := range told {
-		told[i].UUID, told[i].Bus, told[i].MIG = "", nil, nil
+	keptLines := slices.Clone(gpus)
+	for i := range keptLines {
+		keptLines[i].UUID, keptLines[i].Bus, keptLines[i].MIG = "", nil, nil
 	}
-	text, err := json.MarshalIndent(told, "", " ")
+	text, err := json.MarshalIndent(keptLines, "", " ")
 	r.files[gpuFile] = string(text) + "\n"
 	return err
 }
@@ -155,8 +155,8 @@ func (r *recorder) addLimits(m placement.Machine) {
 	}
 }
 
-// told are the lines to keep of long files.
-var told = map[string][]string{
+// keptLines are the lines to keep of long files.
+var keptLines = map[string][]string{
 	"status":      {"Mems_allowed_list:"},
 	"meminfo":     {"MemTotal:", "Node "},
 	"information": {"Model:", "Device Minor:"},
@@ -183,7 +183,7 @@ func reduce(name, text string) string {
 	case "types":
 		return text
 	}
-	prefixes, isLong := told[path.Base(name)]
+	prefixes, isLong := keptLines[path.Base(name)]
 	if !isLong {
 		return text
 	}

@@ -49,8 +49,8 @@ func TestThisMachineIsSaved(t *testing.T) {
 	assert.Equal(t, hardware(want), hardware(got))
 }
 
-// strangers is a machine with all kinds of confidential data.
-func strangers(t *testing.T) (fstest.MapFS, placement.Machine) {
+// confidential is a machine with all kinds of confidential data.
+func confidential(t *testing.T) (fstest.MapFS, placement.Machine) {
 	t.Helper()
 	m := example(t, "offline")
 	tree := fakeTree{MapFS: treeOf(m)}
@@ -84,7 +84,7 @@ func strangers(t *testing.T) (fstest.MapFS, placement.Machine) {
 }
 
 func TestSavedMachineTellsNoSecrets(t *testing.T) {
-	tree, m := strangers(t)
+	tree, m := confidential(t)
 	dir := filepath.Join(t.TempDir(), "saved")
 	require.NoError(t,
 		SaveFS(tree, m.CPUs,

@@ -157,10 +157,10 @@ func TestExitedNode(t *testing.T) {
 		require.ErrorAs(t, <-fenced, &left)
 		require.Equal(t, gone, left.Missing)
 	}
-	heard := make(chan struct{})
-	s.Nodes[2].Serve("never", func(int, []byte, func([]byte, error)) { close(heard) })
+	received := make(chan struct{})
+	s.Nodes[2].Serve("never", func(int, []byte, func([]byte, error)) { close(received) })
 	s.Nodes[1].Request(2, "never", nil, func(_ []byte, err error) { asked <- err })
-	<-heard
+	<-received
 	s.Nodes[0].Fence(f, func(_ [][]byte, err error) { fenced <- err })
 	s.Cut(2)
 	s.Hub.NodeExited(2, []world.Proc{gone})
@@ -187,14 +187,14 @@ func TestAClosedNodeAnswers(t *testing.T) {
 func TestARankExitsOnce(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()
-	heard := 0
-	s.Hub.OnExit(func(world.Proc) { heard++ })
+	received := 0
+	s.Hub.OnExit(func(world.Proc) { received++ })
 	p := world.Proc{World: "w", Rank: 1}
 	for range 3 {
 		s.Hub.Receive(1, &exchange.Message{Kind: exchange.Exited, Members: []world.Proc{p, p}})
 	}
 	s.Hub.NodeExited(1, []world.Proc{p, {World: "w", Rank: 2}})
-	require.Equal(t, 2, heard)
+	require.Equal(t, 2, received)
 	require.Equal(t, 2, s.Hub.NumExited(1))
 	s.Hub.Receive(0, &exchange.Message{Kind: exchange.Exited, Members: []world.Proc{p}})
 	require.Equal(t, 1, s.Hub.NumExited(1))

@@ -121,7 +121,7 @@ func TestBarriersOfTooManyGroups(t *testing.T) {
 		k := c.anonymous()
 		k.says("cmd=initack pmiid=0")
 		for _, line := range []string{"cmd=initack rc=0", "cmd=set size=3", "cmd=set rank=0", "cmd=set debug=0"} {
-			k.hears(line)
+			k.receives(line)
 		}
 		k.init1()
 		for i := range maxPending {

@@ -35,17 +35,17 @@ type cluster struct {
 
 // logbook is a launcher that only logs.
 type logbook struct {
-	mu     sync.Mutex
-	heard  sync.Cond
-	lines  []string
-	spawns []world.Spawn
+	mu      sync.Mutex
+	changed sync.Cond
+	lines   []string
+	spawns  []world.Spawn
 	// spawn creates a world; nil refuses all.
 	spawn func(world.Spawn) (string, error)
 }
 
 func newLogbook() *logbook {
 	b := &logbook{}
-	b.heard.L = &b.mu
+	b.changed.L = &b.mu
 	return b
 }
 
@@ -53,7 +53,7 @@ func (b *logbook) write(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lines = append(b.lines, fmt.Sprintf(format, args...))
-	b.heard.Broadcast()
+	b.changed.Broadcast()
 }
 
 func name(p world.Proc) string { return fmt.Sprintf("%s.%d", p.World, p.Rank) }
@@ -111,7 +111,7 @@ func (b *logbook) await(t testing.TB, text string) string {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		late = true
-		b.heard.Broadcast()
+		b.changed.Broadcast()
 	})
 	defer timer.Stop()
 	for {
@@ -121,7 +121,7 @@ func (b *logbook) await(t testing.TB, text string) string {
 			}
 		}
 		require.False(t, late, "the launcher never heard %q, but %q", text, b.lines)
-		b.heard.Wait()
+		b.changed.Wait()
 	}
 }
 
@@ -238,8 +238,8 @@ func (k *client) send(text string) {
 // says sends a line.
 func (k *client) says(line string) { k.t.Helper(); k.send(line + "\n") }
 
-// hears requires a line from the server.
-func (k *client) hears(want string) {
+// receives requires a line from the server.
+func (k *client) receives(want string) {
 	k.t.Helper()
 	require.Equal(k.t, want, k.line(), "what %s hears", name(k.p))
 }
@@ -255,7 +255,7 @@ func (k *client) line() string {
 func (k *client) asks(line, answer string) {
 	k.t.Helper()
 	k.says(line)
-	k.hears(answer)
+	k.receives(answer)
 }
 
 // closed requires that the server closes the connection.

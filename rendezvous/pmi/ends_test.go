@@ -11,7 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-func TestARankThatEndsIsWaitedForInVain(t *testing.T) {
+func TestWaitForExitedRankFails(t *testing.T) {
 	t.Run("here, after others came", func(t *testing.T) {
 		c := newCluster(t, 1, 0)
 		w := c.add(newWorld("w", 0, 0, 0))
@@ -100,7 +100,7 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	one.says("cmd=barrier_in")
 	two.says2("cmd=kvs-fence;")
 	const why = "pmi:_unreadable_message_from_another_node's_server"
-	one.hears("cmd=barrier_out rc=-1 msg=" + why)
+	one.receives("cmd=barrier_out rc=-1 msg=" + why)
 	two.hears2("cmd=kvs-fence-response;rc=-1;errmsg=" + why + ";")
 	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: unreadable message")
 	one.says("cmd=barrier_in") // it has left the first barrier
@@ -145,7 +145,7 @@ func TestTheLastRequestsOfARankAreRead(t *testing.T) {
 	k := c.begun(w, 0)
 	k.says("cmd=finalize")
 	c.servers[0].Ended(k.p)
-	k.hears("cmd=finalize_ack rc=0")
+	k.receives("cmd=finalize_ack rc=0")
 	k.closed() // this end stays open, as in a process that outlives its rank
 	require.Equal(t, []string{"began w.0 PMI-1", "finalized w.0"}, c.log.all())
 	k = c.begun(w, 1)

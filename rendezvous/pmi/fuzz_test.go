@@ -47,21 +47,21 @@ func FuzzSpawn(f *testing.F) {
 		require.Error(t, err)
 		for _, q := range list {
 			if q.blocks != nil {
-				checkWish(t, q)
+				checkSpawn(t, q)
 			}
 		}
 	})
 }
 
-func checkWish(t *testing.T, q request) {
-	wish, err := spawnOf(world.Proc{}, q)
+func checkSpawn(t *testing.T, q request) {
+	spawn, err := spawnOf(world.Proc{}, q)
 	if err != nil {
 		require.IsType(t, &malformedError{}, err)
 		return
 	}
-	require.Len(t, wish.Apps, len(q.blocks))
+	require.Len(t, spawn.Apps, len(q.blocks))
 	total := 0
-	for _, app := range wish.Apps {
+	for _, app := range spawn.Apps {
 		require.NotEmpty(t, app.Program)
 		require.GreaterOrEqual(t, app.NumRanks, 0)
 		total += app.NumRanks
@@ -89,8 +89,8 @@ func FuzzFrame(f *testing.F) {
 		n, err := frameLength([]byte(answer[:frameHeader]))
 		require.NoError(t, err)
 		require.Len(t, answer, n+frameHeader)
-		if wish, err := spawnOf(world.Proc{}, q); err == nil {
-			require.NotEmpty(t, wish.Apps)
+		if spawn, err := spawnOf(world.Proc{}, q); err == nil {
+			require.NotEmpty(t, spawn.Apps)
 		}
 	})
 }

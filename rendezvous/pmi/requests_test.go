@@ -81,7 +81,7 @@ func TestWhatAWorldSays(t *testing.T) {
 	k.asks("cmd=get_universe_size", "cmd=universe_size size=16 rc=0")
 	k.asks("cmd=get_appnum", "cmd=appnum appnum=3 rc=0")
 	k.asks("cmd=get_ranks2hosts", "cmd=put_ranks2hosts 15 1")
-	k.hears("5 node0 0,1, ")
+	k.receives("5 node0 0,1, ")
 
 	slots := newWorld("v", 0, 0)
 	slots.Universe = 16 // Hydra reports it only if it is set

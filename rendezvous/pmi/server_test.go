@@ -44,7 +44,7 @@ func together(ranks []*client, line, answer string) {
 		k.says(line)
 	}
 	for _, k := range ranks {
-		k.hears(answer)
+		k.receives(answer)
 	}
 }
 

@@ -125,7 +125,7 @@ func TestSpawn(t *testing.T) {
 	}
 	parent, other := c.begun(w, 0), c.begun(w, 1)
 	parent.send(twoPrograms)
-	parent.hears("cmd=spawn_result rc=0 errcodes=0,0,0")
+	parent.receives("cmd=spawn_result rc=0 errcodes=0,0,0")
 	require.Equal(t, []world.Spawn{wanted(parent.p)}, c.log.spawns)
 
 	first := c.begun(child, 0)
@@ -142,7 +142,7 @@ func TestSpawn(t *testing.T) {
 
 	c.log.answerSpawns(func(world.Spawn) (string, error) { return "", errors.New("exec ./child: no such file") })
 	parent.send(twoPrograms)
-	parent.hears("cmd=spawn_result rc=-1 msg=exec_./child:_no_such_file")
+	parent.receives("cmd=spawn_result rc=-1 msg=exec_./child:_no_such_file")
 	c.log.await(t, "say w.0: MPI_Comm_spawn: exec ./child: no such file")
 }
 

@@ -11,7 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-func TestWhoWaitsForWhom(t *testing.T) {
+func TestWaits(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 0, 0, 1))
 	require.Empty(t, c.servers[0].Waits())
@@ -29,7 +29,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	require.Empty(t, c.servers[1].Waits())
 	ranks[3].says("cmd=barrier_in")
 	for _, k := range ranks {
-		k.hears("cmd=barrier_out")
+		k.receives("cmd=barrier_out")
 	}
 	require.Empty(t, c.servers[0].Waits())
 }
@@ -51,7 +51,7 @@ func oneHost(ranks int) *world.World {
 	return w
 }
 
-func TestWhoWaitsForAnAttribute(t *testing.T) {
+func TestWaitForAttribute(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 0, 0, 1))
 	proc := func(rank int) world.Proc { return world.Proc{World: "w", Rank: rank} }
@@ -83,7 +83,7 @@ func TestWhoSpawnsWaits(t *testing.T) {
 	k.send(twoPrograms)
 	c.awaitWaits(0, world.Wait{Waiting: []world.Proc{k.p}, Spawns: true})
 	close(spawned)
-	k.hears("cmd=spawn_result rc=-1 msg=none")
+	k.receives("cmd=spawn_result rc=-1 msg=none")
 	require.Empty(t, c.servers[0].Waits())
 }
 

@@ -131,7 +131,7 @@ func TestSignals(t *testing.T) {
 		})
 	}
 	require.Equal(t, statusSuccess, send(10, proc(w.Name, 1)))
-	require.Equal(t, "signal 1 10", all.heard.next(t))
+	require.Equal(t, "signal 1 10", all.received.next(t))
 	require.Equal(t, statusNoPermissions, send(10, proc(w.Name, 2)), "another host's")
 	require.Equal(t, statusNoPermissions, send(10))
 	require.Equal(t, statusNotFound, send(10, proc(w.Name, 4)))
@@ -139,8 +139,8 @@ func TestSignals(t *testing.T) {
 	require.Equal(t, statusBadParameter, send(0, proc(w.Name, 1)))
 	require.Equal(t, statusBadParameter, send(lastSignal+1, proc(w.Name, 1)))
 	require.Equal(t, statusSuccess, send(12, proc(w.Name, 0), proc(w.Name, 1)))
-	require.Equal(t, "signal 0 12", all.heard.next(t))
-	require.Equal(t, "signal 1 12", all.heard.next(t))
+	require.Equal(t, "signal 0 12", all.received.next(t))
+	require.Equal(t, "signal 1 12", all.received.next(t))
 }
 
 // A node reports only its own ranks, as complete items. The server ignores anything else.

@@ -18,13 +18,13 @@ import (
 
 // recorder is a launcher that records its calls.
 type recorder struct {
-	heard chan string
-	spawn func(world.Spawn, func(string, error))
+	received chan string
+	spawn    func(world.Spawn, func(string, error))
 }
 
-func newRecorder() *recorder { return &recorder{heard: make(chan string, 1024)} }
+func newRecorder() *recorder { return &recorder{received: make(chan string, 1024)} }
 
-func (r *recorder) note(format string, args ...any) { r.heard <- fmt.Sprintf(format, args...) }
+func (r *recorder) note(format string, args ...any) { r.received <- fmt.Sprintf(format, args...) }
 
 func (r *recorder) Began(p world.Proc, protocol string) { r.note("began %d %s", p.Rank, protocol) }
 func (r *recorder) Finalized(p world.Proc)              { r.note("finalized %d", p.Rank) }
@@ -54,9 +54,9 @@ func (r *recorder) next(t testing.TB) string {
 	t.Helper()
 	for {
 		select {
-		case heard := <-r.heard:
-			if len(heard) < 5 || heard[:5] != "began" {
-				return heard
+		case received := <-r.received:
+			if len(received) < 5 || received[:5] != "began" {
+				return received
 			}
 		case <-time.After(time.Minute):
 			require.FailNow(t, "the launcher heard nothing")
@@ -65,25 +65,25 @@ func (r *recorder) next(t testing.TB) string {
 }
 
 // all returns the calls so far.
-func (r *recorder) all() (heard []string) {
+func (r *recorder) all() (received []string) {
 	for {
 		select {
-		case text := <-r.heard:
-			heard = append(heard, text)
+		case text := <-r.received:
+			received = append(received, text)
 		default:
-			return heard
+			return received
 		}
 	}
 }
 
 // nodes are the servers of a test.
 type nodes struct {
-	t       testing.TB
-	star    *exchangetest.Star
-	heard   *recorder
-	servers []*Server
-	dir     string
-	serving sync.WaitGroup
+	t        testing.TB
+	star     *exchangetest.Star
+	received *recorder
+	servers  []*Server
+	dir      string
+	serving  sync.WaitGroup
 }
 
 // start starts servers on n nodes and adds the worlds to each.
@@ -92,9 +92,9 @@ func start(t testing.TB, n int, worlds ...*world.World) *nodes {
 }
 
 func startOn(t testing.TB, star *exchangetest.Star, worlds ...*world.World) *nodes {
-	heard := newRecorder()
-	all := startWith(t, star, heard, os.Getuid(), worlds...)
-	all.heard = heard
+	received := newRecorder()
+	all := startWith(t, star, received, os.Getuid(), worlds...)
+	all.received = received
 	return all
 }
 
@@ -136,11 +136,11 @@ func spread(name string, n, hosts int) *world.World {
 
 // client is a rank that speaks PMIx.
 type client struct {
-	t     testing.TB
-	conn  net.Conn
-	tag   uint32
-	stash map[uint32][]byte
-	heard [][]byte // events, and output that it pulls
+	t        testing.TB
+	conn     net.Conn
+	tag      uint32
+	stash    map[uint32][]byte
+	received [][]byte // events, and output that it pulls
 }
 
 // dial opens a connection to a node.
@@ -241,7 +241,7 @@ func (c *client) wait(tag uint32) *decoder {
 		f, err := readFrame(c.conn, binary.BigEndian, 1<<30)
 		require.NoError(c.t, err)
 		if f.tag == tagEvent || f.tag == tagOutput {
-			c.heard = append(c.heard, f.body)
+			c.received = append(c.received, f.body)
 		} else {
 			c.stash[f.tag] = f.body
 		}

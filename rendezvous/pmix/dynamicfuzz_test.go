@@ -46,8 +46,8 @@ func FuzzDynamicBodies(f *testing.F) {
 		}
 		d = decoder{b: body}
 		forAll, apps := d.infoList(), listed(&d, d.app)
-		if wish, ok := readSpawn(world.Proc{World: "w"}, forAll, apps); ok && len(wish.Apps) != len(apps) {
-			t.Errorf("%d programs of %d are left", len(wish.Apps), len(apps))
+		if spawn, ok := readSpawn(world.Proc{World: "w"}, forAll, apps); ok && len(spawn.Apps) != len(apps) {
+			t.Errorf("%d programs of %d are left", len(spawn.Apps), len(apps))
 		}
 		d = decoder{b: body}
 		d.procList()

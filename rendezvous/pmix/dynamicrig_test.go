@@ -85,11 +85,11 @@ func (l *starter) asked() []world.Spawn {
 }
 
 // Spawn creates a world "NAME-child", then "NAME-child2", with its ranks on the nodes in turn.
-func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
+func (l *starter) Spawn(spawn world.Spawn, done func(string, error)) {
 	l.mu.Lock()
-	l.spawns = append(l.spawns, wish)
+	l.spawns = append(l.spawns, spawn)
 	fail := l.fail
-	name := wish.By.World + "-child"
+	name := spawn.By.World + "-child"
 	if l.worlds++; l.worlds > 1 {
 		name += strconv.Itoa(l.worlds)
 	}
@@ -98,9 +98,9 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 		done("", fail)
 		return
 	}
-	w := &world.World{Name: name, Parent: wish.By}
+	w := &world.World{Name: name, Parent: spawn.By}
 	nodes := len(l.rig.servers)
-	for i, a := range wish.Apps {
+	for i, a := range spawn.Apps {
 		w.Apps = append(w.Apps, world.App{NumRanks: a.NumRanks, Argv: append([]string{a.Program}, a.Args...), Dir: a.Dir})
 		for range a.NumRanks {
 			rank := len(w.Ranks)
@@ -116,7 +116,7 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 	}
 	l.rig.addWorld(w)
 	if l.start != nil {
-		if err := l.start(w, wish.Apps); err != nil {
+		if err := l.start(w, spawn.Apps); err != nil {
 			done("", err)
 			return
 		}
@@ -151,7 +151,7 @@ func (c *client) expect(tag uint32, want status) *decoder {
 	c.t.Helper()
 	d := c.wait(tag)
 	require.Empty(c.t, c.stash, "another answer has come before")
-	require.Empty(c.t, c.heard)
+	require.Empty(c.t, c.received)
 	require.Equal(c.t, want, d.oneStatus())
 	require.NoError(c.t, d.err)
 	return d

@@ -43,16 +43,16 @@ func TestWhoMayConnect(t *testing.T) {
 			conn := all.dial(0)
 			require.Equal(t, row.code, greetWith(t, conn, g))
 			if row.code == statusSuccess {
-				require.Equal(t, "began 0 PMIx 4.2.2", <-all.heard.heard)
+				require.Equal(t, "began 0 PMIx 4.2.2", <-all.received.received)
 				return
 			}
 			_, _ = conn.Write(appendFrame(nil, 1, []byte{0})) // other clients are disconnected earlier
 			_, err := conn.Read(make([]byte, 1))
 			require.Error(t, err)
 			if row.broken {
-				require.Contains(t, all.heard.next(t), "unset")
+				require.Contains(t, all.received.next(t), "unset")
 			}
-			require.Empty(t, all.heard.heard)
+			require.Empty(t, all.received.received)
 		})
 	}
 }
@@ -61,8 +61,8 @@ func TestWhoMayConnect(t *testing.T) {
 // would be alone in its world.
 func TestPMIxIsNotServed(t *testing.T) {
 	for only, want := range map[string]struct {
-		code  status
-		heard string
+		code     status
+		received string
 	}{
 		"PMI-1": {statusNotFound, "say 0 the MPI library requests PMIx, which this job does not serve: remove --mpi"},
 		"PMIx":  {statusSuccess, "began 0 PMIx 4.2.2"},
@@ -70,7 +70,7 @@ func TestPMIxIsNotServed(t *testing.T) {
 		all := start(t, 1, spread("gorun-1", 2, 1))
 		all.servers[0].cfg.Only = only
 		require.Equal(t, want.code, greetWith(t, all.dial(0), greetingOf("gorun-1", 0)))
-		require.Equal(t, want.heard, <-all.heard.heard)
+		require.Equal(t, want.received, <-all.received.received)
 	}
 }
 
@@ -181,14 +181,14 @@ func TestSecondConnectionOfARank(t *testing.T) {
 	for range 2 {
 		require.Equal(t, statusExists, greetWith(t, all.dial(0), greetingOf(w.Name, 0)))
 	}
-	require.Contains(t, all.heard.next(t), "say 0 gorun: a child of rank 0 calls MPI_Init")
+	require.Contains(t, all.received.next(t), "say 0 gorun: a child of rank 0 calls MPI_Init")
 	text, _ := other.get(proc(w.Name, 0), "k")
 	require.Equal(t, "the rank's", text)
 	tag := first.ask(commandFence, fenceBody(everybody(w)))
 	require.Equal(t, statusSuccess, other.status(commandFence, fenceBody(everybody(w))))
 	require.Equal(t, statusSuccess, first.wait(tag).oneStatus())
 	require.NoError(t, first.conn.Close())
-	require.Equal(t, "left 0", all.heard.next(t), "it is said once that another was refused")
+	require.Equal(t, "left 0", all.received.next(t), "it is said once that another was refused")
 }
 
 // PMIx 4.2 ignores a refusal. It waits for ever if the connection ends before its next request.
@@ -213,10 +213,10 @@ func TestRankBeginsAgain(t *testing.T) {
 	all := start(t, 1, w)
 	for range 2 {
 		c := all.join(w, 0)
-		require.Equal(t, "began 0 PMIx 4.2.2", <-all.heard.heard)
+		require.Equal(t, "began 0 PMIx 4.2.2", <-all.received.received)
 		require.Equal(t, statusSuccess, c.status(commandFence, fenceBody(everybody(w))))
 		require.Equal(t, statusSuccess, c.status(commandFinalize, nil))
-		require.Equal(t, "finalized 0", all.heard.next(t))
+		require.Equal(t, "finalized 0", all.received.next(t))
 		require.NoError(t, c.conn.Close())
 	}
 }

@@ -29,7 +29,7 @@ func TestTooManyRequestsThatWait(t *testing.T) {
 	for range maxWaiting + 1 {
 		c.ask(commandGet, getBody(proc(w.Name, 1), "k"))
 	}
-	require.Contains(t, all.heard.next(t), "broken 0 more than 16384 requests wait")
+	require.Contains(t, all.received.next(t), "broken 0 more than 16384 requests wait")
 }
 
 func TestCommitOfTooMuch(t *testing.T) {
@@ -65,8 +65,8 @@ func TestNoDirectories(t *testing.T) {
 		require.NotContains(t, job, "pmix.tmpdir")
 		require.Equal(t, "1", job["pmix.job.size"])
 	}
-	require.Equal(t, "say 0 gorun: make a directory: no space", all.heard.next(t))
-	require.Empty(t, all.heard.heard, "it is said once, beside that the rank began")
+	require.Equal(t, "say 0 gorun: make a directory: no space", all.received.next(t))
+	require.Empty(t, all.received.received, "it is said once, beside that the rank began")
 }
 
 // The server keeps data of groups up to a limit, and drops the oldest first.

@@ -21,7 +21,7 @@ func TestUnreadReplies(t *testing.T) {
 		c.ask(commandGet, getBody(proc(w.Name, 0), "k"))
 	}
 	c.ask(commandCommit, func(e *encoder) { commitBody(e, scopeLocal, "k", strings.Repeat("x", 1<<20)) })
-	require.Equal(t, "broken 0 it does not read its replies", all.heard.next(t))
+	require.Equal(t, "broken 0 it does not read its replies", all.received.next(t))
 }
 
 func TestRequestsThatWaitAreBounded(t *testing.T) {
@@ -32,7 +32,8 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 	for range maxWaitingBytes / len(key) {
 		c.ask(commandGet, getBody(proc(w.Name, 1), key))
 	}
-	require.Equal(t, "broken 0 requests of more than 134217728 bytes wait for others at the same time", all.heard.next(t))
+	require.Equal(t, "broken 0 requests of more than 134217728 bytes wait for others at the same time",
+		all.received.next(t))
 }
 
 // A rank has exited even if its child holds the connection open and does not read.
@@ -47,7 +48,7 @@ func TestEndedWithAnswersUnread(t *testing.T) {
 		}
 		synctest.Wait()
 		all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
-		require.Equal(t, "left 0", all.heard.next(t))
+		require.Equal(t, "left 0", all.received.next(t))
 	})
 }
 
@@ -106,7 +107,7 @@ func TestGroupsOfARank(t *testing.T) {
 	require.Equal(t, statusSuccess, c.status(commandGroupDestruct, func(e *encoder) { e.oneString("0"); e.infoList(nil) }))
 	require.Equal(t, statusSuccess, c.status(commandGroupConstruct, writeConstruct("more", self)))
 	require.NoError(t, c.conn.Close())
-	require.Equal(t, "left 0", all.heard.next(t))
+	require.Equal(t, "left 0", all.received.next(t))
 	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
 	require.Empty(t, all.servers[0].spaces[w.Name].member(0).groups)
 }

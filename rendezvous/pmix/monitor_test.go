@@ -24,8 +24,8 @@ func monitorBody(what info, infos ...info) func(*encoder) {
 // number is a numeric attribute of a monitor.
 func number(key string, n int) info { return attr(key, uint32(n)) }
 
-// beat sends a heartbeat. A reply to a later request shows that the server received it.
-func (c *client) beat() {
+// heartbeat sends a heartbeat. A reply to a later request shows that the server received it.
+func (c *client) heartbeat() {
 	c.t.Helper()
 	_, err := c.conn.Write(appendFrame(nil, tagHeartbeat))
 	require.NoError(c.t, err)
@@ -34,7 +34,7 @@ func (c *client) beat() {
 
 // failed returns the failures of ranks so far.
 func (r *recorder) failed() []string {
-	return slices.DeleteFunc(r.all(), func(heard string) bool { return !strings.HasPrefix(heard, "failed") })
+	return slices.DeleteFunc(r.all(), func(received string) bool { return !strings.HasPrefix(received, "failed") })
 }
 
 func TestHeartbeats(t *testing.T) {
@@ -66,22 +66,22 @@ func TestHeartbeats(t *testing.T) {
 				case alertHeartbeat:
 					require.Equal(t, statusSuccess, ranks[2].status(commandRegisterEvents, registration(alertHeartbeat)))
 				}
-				ranks[1].beat() // without a monitor
+				ranks[1].heartbeat() // without a monitor
 				require.Equal(t, statusSuccess, ranks[1].status(commandMonitor, monitorBody(watch, test.infos...)))
 				for range 5 {
 					time.Sleep(7 * time.Second)
-					ranks[1].beat()
+					ranks[1].heartbeat()
 				}
-				require.Empty(t, all.heard.failed())
+				require.Empty(t, all.received.failed())
 				if test.cancel != "" {
 					end := attr(keyMonitorCancel, test.cancel)
 					require.Equal(t, statusSuccess, ranks[1].status(commandMonitor, monitorBody(end)))
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				require.Equal(t, test.want, all.heard.failed(), "once")
+				require.Equal(t, test.want, all.received.failed(), "once")
 				ranks[2].call(commandQuery, func(e *encoder) { e.oneSize(0) })
-				require.Equal(t, test.handler == alertHeartbeat, len(ranks[2].heard) == 1)
+				require.Equal(t, test.handler == alertHeartbeat, len(ranks[2].received) == 1)
 				for _, c := range ranks {
 					require.Equal(t, statusSuccess, c.status(commandFinalize, nil))
 				}
@@ -103,10 +103,10 @@ func TestSuspendedRanksMissNoHeartbeat(t *testing.T) {
 		time.Sleep(time.Hour)
 		all.servers[0].Suspend(false)
 		time.Sleep(7 * time.Second)
-		require.Empty(t, all.heard.failed())
+		require.Empty(t, all.received.failed())
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Equal(t, []string{"failed 1 sent no heartbeat for 8s"}, all.heard.failed())
+		require.Equal(t, []string{"failed 1 sent no heartbeat for 8s"}, all.received.failed())
 	})
 }
 
@@ -141,9 +141,9 @@ func TestFileMonitor(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, make([]byte, size+1), 0o600))
 			time.Sleep(25 * time.Second)
 		}
-		require.Empty(t, all.heard.failed())
+		require.Empty(t, all.received.failed())
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Equal(t, []string{"failed 1 did not change the size of " + path + " for 30s"}, all.heard.failed())
+		require.Equal(t, []string{"failed 1 did not change the size of " + path + " for 30s"}, all.received.failed())
 	})
 }

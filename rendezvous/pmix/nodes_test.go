@@ -116,7 +116,7 @@ func TestStuckAcrossNodes(t *testing.T) {
 	tag := a.ask(commandFence, fenceBody(everybody(w)))
 	a.unanswered(tag)
 	all.servers[2].Ended(world.Proc{World: w.Name, Rank: 2})
-	require.Equal(t, "stuck [0] 2", all.heard.next(t))
+	require.Equal(t, "stuck [0] 2", all.received.next(t))
 
 	v := spread("gorun-2", 2, 2)
 	for _, s := range all.servers {
@@ -126,7 +126,7 @@ func TestStuckAcrossNodes(t *testing.T) {
 	get := b.ask(commandGet, getBody(proc(v.Name, 1), "k"))
 	b.unanswered(get)
 	all.servers[1].Ended(world.Proc{World: v.Name, Rank: 1})
-	require.Equal(t, "stuck [0] 1", all.heard.next(t))
+	require.Equal(t, "stuck [0] 1", all.received.next(t))
 	require.Equal(t, statusNotFound, b.wait(get).oneStatus())
 }
 
@@ -193,11 +193,11 @@ func TestEvents(t *testing.T) {
 	notify := func(code status, to dataRange, infos ...info) {
 		require.Equal(t, statusSuccess, ranks[0].status(commandNotify, notification(code, to, infos...)))
 	}
-	// heard returns the codes of the events that a client received.
-	heard := func(c *client) []status {
+	// received returns the codes of the events that a client received.
+	received := func(c *client) []status {
 		c.call(commandQuery, func(e *encoder) { e.oneSize(0) })
 		codes := []status{}
-		for _, body := range c.heard {
+		for _, body := range c.received {
 			d := decoder{b: body}
 			require.Equal(t, uint8(commandNotify), d.oneUint8())
 			codes = append(codes, d.oneStatus())
@@ -205,7 +205,7 @@ func TestEvents(t *testing.T) {
 			d.infoList()
 			require.NoError(t, d.err)
 		}
-		c.heard = nil
+		c.received = nil
 		return codes
 	}
 	register(ranks[0], -1000)
@@ -217,14 +217,14 @@ func TestEvents(t *testing.T) {
 	notify(-1000, rangeProcLocal)
 	notify(-1002, rangeGlobal, attr(keyEventNotDefault, true))
 	notify(-1001, rangeCustom, attr(keyEventTargets, proc(w.Name, 2)))
-	require.Empty(t, heard(ranks[0]), "who tells is not told")
-	require.Equal(t, []status{-1000, -1001}, heard(ranks[1]))
-	require.Equal(t, []status{-1001, -1000}, heard(other), "of another world, on the same host")
-	require.Empty(t, heard(ranks[2]))
+	require.Empty(t, received(ranks[0]), "who tells is not told")
+	require.Equal(t, []status{-1000, -1001}, received(ranks[1]))
+	require.Equal(t, []status{-1001, -1000}, received(other), "of another world, on the same host")
+	require.Empty(t, received(ranks[2]))
 	register(ranks[2], -1001)
-	require.Equal(t, []status{-1001, -1001}, heard(ranks[2]), "what was told before it registered")
+	require.Equal(t, []status{-1001, -1001}, received(ranks[2]), "what was told before it registered")
 	_ = ranks[2].ask(commandDeregisterEvents, func(e *encoder) { e.oneStatus(-1001) })
-	require.Empty(t, heard(ranks[2])) // it has no reply, but the reply to the next request shows that it was read
+	require.Empty(t, received(ranks[2])) // it has no reply, but the reply to the next request shows that it was read
 	notify(-1001, rangeSession)
-	require.Empty(t, heard(ranks[2]))
+	require.Empty(t, received(ranks[2]))
 }

@@ -31,11 +31,11 @@ func stopBody(number int) func(*encoder) {
 // pulled waits until a client has received n pieces of output, and returns them: handler, source, channel, text.
 func (c *client) pulled(n int) (texts []string) {
 	c.t.Helper()
-	for len(c.heard) < n {
+	for len(c.received) < n {
 		f := c.call(commandQuery, func(e *encoder) { e.oneSize(0) })
 		require.NoError(c.t, f.err)
 	}
-	for _, body := range c.heard {
+	for _, body := range c.received {
 		d := decoder{b: body}
 		source := d.oneProc()
 		d.one()
@@ -48,7 +48,7 @@ func (c *client) pulled(n int) (texts []string) {
 		require.NoError(c.t, d.err)
 		require.False(c.t, d.more())
 	}
-	c.heard = nil
+	c.received = nil
 	return texts
 }
 
@@ -85,7 +85,7 @@ func TestOutputIsPulled(t *testing.T) {
 	require.Equal(t, statusSuccess, c.status(commandPull, pullBody(2, 8, proc("w", 1), proc("other", 0))))
 	write(1, 2, "on the other channel\n")
 	assert.Equal(t, []string{"8: 2 of other.0: of another world", "8: 2 of w.1: for the next\n"}, c.pulled(2))
-	assert.Empty(t, c.heard)
+	assert.Empty(t, c.received)
 }
 
 func TestOutputOfOthersJobsIsNotPulled(t *testing.T) {
@@ -111,7 +111,7 @@ func TestUnreadOutput(t *testing.T) {
 		piece := []byte(strings.Repeat("x", 64<<10))
 		source := all.servers[w.Ranks[1].Node]
 		said := make(chan string, 1)
-		go func() { said <- all.heard.next(t) }()
+		go func() { said <- all.received.next(t) }()
 		for done := false; !done; {
 			source.Output(world.Proc{World: "w", Rank: 1}, 1, piece)
 			select {

@@ -273,7 +273,7 @@ func TestAbort(t *testing.T) {
 		e.procList(everybody(w))
 	})
 	require.Equal(t, statusSuccess, code)
-	require.Equal(t, "abort 1 42 no more", all.heard.next(t))
+	require.Equal(t, "abort 1 42 no more", all.received.next(t))
 }
 
 func TestHowRanksEnd(t *testing.T) {
@@ -281,14 +281,14 @@ func TestHowRanksEnd(t *testing.T) {
 	all := start(t, 1, w)
 	a, b := all.join(w, 0), all.join(w, 1)
 	require.Equal(t, statusSuccess, a.status(commandFinalize, nil))
-	require.Equal(t, "finalized 0", all.heard.next(t))
+	require.Equal(t, "finalized 0", all.received.next(t))
 	require.NoError(t, a.conn.Close())
 	tag := b.ask(commandFence, fenceBody(everybody(w)))
 	b.unanswered(tag)
 	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 2})
-	require.Equal(t, "stuck [1] 2", all.heard.next(t), "it never called MPI_Init")
+	require.Equal(t, "stuck [1] 2", all.received.next(t), "it never called MPI_Init")
 	require.NoError(t, b.conn.Close())
-	require.Equal(t, "left 1", all.heard.next(t))
+	require.Equal(t, "left 1", all.received.next(t))
 }
 
 // The server handles the last requests of a rank before other nodes learn of its end.
@@ -303,17 +303,17 @@ func TestEndedAfterItsLastRequest(t *testing.T) {
 	found, _ := b.data(b.wait(tag))
 	require.Equal(t, "v", found[proc(w.Name, 0)]["k"])
 	require.NoError(t, a.conn.Close())
-	require.Equal(t, "left 0", all.heard.next(t))
+	require.Equal(t, "left 0", all.received.next(t))
 }
 
-func TestGetOfWhoHasEnded(t *testing.T) {
+func TestGetFromExitedRank(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
 	b := all.join(w, 1)
 	tag := b.ask(commandGet, getBody(proc(w.Name, 0), "k"))
 	b.unanswered(tag)
 	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
-	require.Equal(t, "stuck [1] 0", all.heard.next(t))
+	require.Equal(t, "stuck [1] 0", all.received.next(t))
 	require.Equal(t, statusNotFound, b.wait(tag).oneStatus())
 	_, code := b.get(proc(w.Name, 0), "k")
 	require.Equal(t, statusNotFound, code)
@@ -329,8 +329,8 @@ func TestEndedWithItsConnectionOpen(t *testing.T) {
 		tag := b.ask(commandFence, fenceBody(everybody(w)))
 		b.unanswered(tag)
 		all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
-		require.Equal(t, "left 0", all.heard.next(t))
-		require.Equal(t, "stuck [1] 0", all.heard.next(t))
+		require.Equal(t, "left 0", all.received.next(t))
+		require.Equal(t, "stuck [1] 0", all.received.next(t))
 	})
 }
 
@@ -339,7 +339,7 @@ func TestGarbageEndsOneConnection(t *testing.T) {
 	all := start(t, 1, w)
 	a, b := all.join(w, 0), all.join(w, 1)
 	a.ask(commandGet, func(e *encoder) { e.b = append(e.b, "garbage"...) })
-	require.Contains(t, all.heard.next(t), "broken 0 command 4: ")
+	require.Contains(t, all.received.next(t), "broken 0 command 4: ")
 	_, err := a.conn.Read(make([]byte, 1))
 	require.Error(t, err)
 	b.commit(scopeGlobal, "k", "v")
@@ -347,7 +347,7 @@ func TestGarbageEndsOneConnection(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.conn.Write([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
 	require.NoError(t, err)
-	require.Contains(t, all.heard.next(t), "broken 1 a message announces 4294967295 bytes")
+	require.Contains(t, all.received.next(t), "broken 1 a message announces 4294967295 bytes")
 }
 
 func TestCommandsThatNobodyServes(t *testing.T) {
@@ -374,7 +374,7 @@ func TestLog(t *testing.T) {
 	c := all.join(w, 0)
 	body := logBody
 	require.Equal(t, statusSuccess, c.status(commandLog, body(attr("pmix.log.stderr", "hello"))))
-	require.Equal(t, "say 0 hello", all.heard.next(t))
+	require.Equal(t, "say 0 hello", all.received.next(t))
 	// The text of Open MPI 4.1's MPI_Abort. The same text from another rank is not shown again.
 	help := encoder{}
 	for _, text := range []string{"help-mpi-api.txt", "mpi-abort"} {
@@ -386,13 +386,13 @@ func TestLog(t *testing.T) {
 	for range 2 {
 		require.Equal(t, statusSuccess, c.status(commandLog, body(attr("pmix.log.msg", help.b))))
 	}
-	require.Equal(t, "say 0 MPI_ABORT was invoked on rank 0\n", all.heard.next(t))
+	require.Equal(t, "say 0 MPI_ABORT was invoked on rank 0\n", all.received.next(t))
 	for n := range help.b {
 		require.Equal(t, statusNotSupported,
 			c.status(commandLog, body(attr("pmix.log.msg", help.b[:n]))))
 	}
 	require.Equal(t, statusSuccess, c.status(commandLog, body(attr("pmix.log.stderr", "last"))))
-	require.Equal(t, "say 0 last", all.heard.next(t), "nothing between")
+	require.Equal(t, "say 0 last", all.received.next(t), "nothing between")
 	require.Equal(t, statusNotSupported, c.status(commandLog, body(attr("pmix.log.job", true))))
 }
 
@@ -445,13 +445,13 @@ func TestFilesThatRanksLeave(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
 		files = append(files, file)
 	}
-	told := make(chan string, 8)
-	all.servers[0].cfg.OnCleanup = func(files []string) { told <- strings.Join(files, ",") }
+	notified := make(chan string, 8)
+	all.servers[0].cfg.OnCleanup = func(files []string) { notified <- strings.Join(files, ",") }
 	control := func(c *client, infos ...info) status {
 		return c.status(commandJobControl, func(e *encoder) { e.procList(nil); e.infoList(infos) })
 	}
 	require.Equal(t, statusSuccess, control(a, attr(keyCleanUp, files[0])))
-	require.Equal(t, files[0], <-told, "others may have to remove it")
+	require.Equal(t, files[0], <-notified, "others may have to remove it")
 	require.Equal(t, statusSuccess, control(b, attr(keyCleanUp, files[1]+","+all.dir)))
 	require.Equal(t, statusSuccess, control(a, attr(keyCleanUpDir, job["pmix.nsdir"]),
 		attr("pmix.clnup.recurse", true)))
@@ -461,7 +461,7 @@ func TestFilesThatRanksLeave(t *testing.T) {
 	require.Equal(t, statusNotSupported, control(a, attr(keyCleanUp, "relative")))
 	require.Equal(t, statusNotSupported, control(a, attr("pmix.jctrl.kill", true)))
 	require.NoError(t, a.conn.Close())
-	require.Equal(t, "left 0", all.heard.next(t))
+	require.Equal(t, "left 0", all.received.next(t))
 	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
 	require.NoFileExists(t, files[0])
 	require.FileExists(t, files[1])

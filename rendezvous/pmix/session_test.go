@@ -152,14 +152,14 @@ func replay(t *testing.T, s *session) {
 			t.Errorf("rank %d: %d answers have not come", p.rank, len(p.wanted))
 		}
 	}
-	heard := r.starter.all()
-	for _, text := range heard {
+	received := r.starter.all()
+	for _, text := range received {
 		if strings.HasPrefix(text, "broken") {
 			t.Error(text)
 		}
 	}
-	if len(heard) < 2*s.ranks {
-		t.Errorf("of %d ranks that begin and finalize the launcher hears %v", s.ranks, heard)
+	if len(received) < 2*s.ranks {
+		t.Errorf("of %d ranks that begin and finalize the launcher hears %v", s.ranks, received)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-func TestWhoWaitsForWhom(t *testing.T) {
+func TestWaits(t *testing.T) {
 	w := spread("gorun-1", 3, 2) // ranks 0 and 1 here
 	all := start(t, 2, w)
 	here := all.servers[0]

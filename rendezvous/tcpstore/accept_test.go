@@ -12,9 +12,9 @@ import (
 func TestRefusalNamesTheWayOut(t *testing.T) {
 	log := &logbook{}
 	l := loop{cfg: Config{AllowOption: "--allow-from"}, complaints: complaints{logf: log.logf}}
-	stranger := netip.MustParseAddrPort("10.0.0.9:5")
-	l.refuse(stranger, errElsewhere)
-	l.refuse(stranger, errElsewhere)
+	other := netip.MustParseAddrPort("10.0.0.9:5")
+	l.refuse(other, errElsewhere)
+	l.refuse(other, errElsewhere)
 	require.Equal(t, "the store refused a connection from 10.0.0.9: it is neither on this host nor an accepted "+
 		"peer; --allow-from 10.0.0.9 accepts it", log.text())
 	require.EqualValues(t, 2, l.refused)

@@ -27,9 +27,9 @@ func TestReservation(t *testing.T) {
 	// Without SO_REUSEADDR the port is taken, at every address.
 	plain := net.ListenConfig{Control: withoutReuse}
 	for _, host := range []string{"127.0.0.1", "0.0.0.0"} {
-		stranger, err := plain.Listen(context.Background(), "tcp4", net.JoinHostPort(host, strconv.Itoa(port)))
+		other, err := plain.Listen(context.Background(), "tcp4", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err == nil {
-			stranger.Close()
+			other.Close()
 		}
 		require.Error(t, err, host)
 	}

@@ -362,7 +362,7 @@ func TestConnectionsHaveALimit(t *testing.T) {
 	require.Equal(t, 3, s.Clients())
 }
 
-func TestWhoIsAllowed(t *testing.T) {
+func TestAllowedClients(t *testing.T) {
 	l := loop{cfg: Config{Allow: netip.MustParsePrefix("10.1.0.0/16").Contains}}
 	defer l.peers.Close()
 	for address, want := range map[string]error{

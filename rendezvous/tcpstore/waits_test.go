@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWaitsNameWhoWaitsForWhat(t *testing.T) {
+func TestWaitsNameKeysAndRanks(t *testing.T) {
 	s := open(t, Config{})
 	c := dial(t, s)
 	require.Empty(t, s.Waits())

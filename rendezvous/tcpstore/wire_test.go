@@ -71,7 +71,7 @@ func TestRequestsEnd(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNone(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	limits := Limits{Key: 10, Value: 20, Keys: 3}.withDefaults()
 	for want, b := range map[string][]byte{
 		"unknown operation 19":                                   {operations},

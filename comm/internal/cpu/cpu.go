@@ -241,14 +241,14 @@ func (b *Backend) cancellable(ctx context.Context, call *backend.Call, act func(
 	if ctx.Err() != nil {
 		return b.verdict(C.RUN_CANCELLED, call, ctx)
 	}
-	told := make(chan struct{})
+	reported := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(told)
+		defer close(reported)
 		b.cancel(true)
 	})
 	status := act()
 	if !stop() {
-		<-told
+		<-reported
 		b.cancel(false)
 	}
 	return b.verdict(status, call, ctx)

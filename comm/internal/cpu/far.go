@@ -30,7 +30,7 @@ type far struct {
 	conns    map[int]*control // by rank
 	mates    [][]int          // for each rank, the ranks on its host, ascending
 	watchers sync.WaitGroup
-	told     sync.Once
+	reported sync.Once
 
 	mu      sync.Mutex
 	closed  bool
@@ -187,7 +187,7 @@ func (f *far) tell(failure *C.struct_failure) {
 	if f == nil || failure.imported != 0 {
 		return
 	}
-	f.told.Do(func() {
+	f.reported.Do(func() {
 		record := C.GoBytes(unsafe.Pointer(failure), C.sizeof_struct_failure)
 		for _, c := range f.conns {
 			c.send(sayFailed, record)
@@ -198,7 +198,7 @@ func (f *far) tell(failure *C.struct_failure) {
 // watch reads messages from a rank on another host until it leaves or its connection ends.
 func (f *far) watch(rank int, c *control) {
 	for {
-		err := f.hear(rank, c)
+		err := f.receive(rank, c)
 		if err == nil {
 			continue
 		}
@@ -218,7 +218,7 @@ func (f *far) watch(rank int, c *control) {
 
 var errLeft = errors.New("it closed the group")
 
-func (f *far) hear(rank int, c *control) error {
+func (f *far) receive(rank int, c *control) error {
 	var letter [1]byte
 	if _, err := io.ReadFull(c.conn, letter[:]); err != nil {
 		return err
@@ -326,10 +326,10 @@ func (f *far) answered(rank int, body []byte) error {
 
 // A survey contains the answers to a query for the whereabouts of all ranks.
 type survey struct {
-	me     int
-	all    map[int]C.struct_whereabouts // lacks the ranks of hosts without an answer
-	silent map[int]bool                 // remote ranks that did not answer themselves
-	heard  map[int]bool                 // remote ranks that did
+	me       int
+	all      map[int]C.struct_whereabouts // lacks the ranks of hosts without an answer
+	silent   map[int]bool                 // remote ranks that did not answer themselves
+	answered map[int]bool                 // remote ranks that did
 }
 
 // late returns the ranks that have not reached this rank's call and wait for no rank.
@@ -366,7 +366,7 @@ func (s *survey) opposite(rank int) (odd int, found bool) {
 	for !seen[rank] {
 		w, known := s.all[rank]
 		next := awaits(w)
-		if !known || next < 0 || !collective(w.what) && !s.heard[rank] {
+		if !known || next < 0 || !collective(w.what) && !s.answered[rank] {
 			return 0, false
 		}
 		if !found && !(collective(w.what) && collective(own.what)) && (w.what != own.what || w.count != own.count) {
@@ -398,7 +398,7 @@ func (f *far) ask() *survey {
 		select {
 		case a := <-answers:
 			delete(s.silent, a.rank)
-			s.heard[a.rank] = true
+			s.answered[a.rank] = true
 			for i, mate := range f.mates[a.rank] {
 				s.all[mate] = a.where[i]
 			}

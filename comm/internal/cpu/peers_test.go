@@ -167,10 +167,10 @@ func FuzzControl(f *testing.F) {
 			there.Close()
 		}()
 		c := &control{conn: here}
-		for b.far.hear(1, c) == nil {
+		for b.far.receive(1, c) == nil {
 		}
 		here.Close()
-		s := &survey{me: 0, all: numbered(b.whereabouts()), silent: map[int]bool{}, heard: map[int]bool{1: true}}
+		s := &survey{me: 0, all: numbered(b.whereabouts()), silent: map[int]bool{}, answered: map[int]bool{1: true}}
 		select {
 		case a := <-answers:
 			s.all[1] = a.where[0]

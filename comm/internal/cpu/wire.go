@@ -62,11 +62,11 @@ const (
 	// proofTime limits a handshake, dialTime the connection to one address.
 	proofTime = 10 * time.Second
 	dialTime  = 5 * time.Second
-	// strangers is the maximum number of concurrent handshakes; wire rejects further peers. dials is the maximum number
-	// of connections that a rank opens at the same time.
-	strangers = 256
-	dials     = 32
-	attempts  = 16 // to reach a rank that rejects peers because it has too many
+	// maxHandshakes is the maximum number of concurrent handshakes; wire rejects further peers. dials is the maximum
+	// number of connections that a rank opens at the same time.
+	maxHandshakes = 256
+	dials         = 32
+	attempts      = 16 // to reach a rank that rejects peers because it has too many
 
 	nonceSize = 32
 	helloSize = len(magic) + 4 + 4 + 1 + nonceSize
@@ -74,7 +74,7 @@ const (
 
 func newWire(rank int, key []byte) *wire {
 	return &wire{
-		rank: rank, key: key, pending: make(chan struct{}, strangers), wanted: map[slot]bool{}, made: map[slot]net.Conn{},
+		rank: rank, key: key, pending: make(chan struct{}, maxHandshakes), wanted: map[slot]bool{}, made: map[slot]net.Conn{},
 		unproven: map[net.Conn]bool{},
 		refused:  map[int]error{}, complete: make(chan struct{}),
 	}

@@ -67,10 +67,10 @@ func TestWireNeedsTheKeyOnBothSides(t *testing.T) {
 	}
 }
 
-func TestWireSurvivesStrangers(t *testing.T) {
+func TestWireSurvivesUnknownPeers(t *testing.T) {
 	t.Parallel()
 	e := wired(t, time.Minute, func(*wire) {}, func(address string) {
-		for i := range strangers + 20 { // silent peers, more than the limit, and some that send data
+		for i := range maxHandshakes + 20 { // silent peers, more than the limit, and some that send data
 			conn, err := net.Dial("tcp", address)
 			require.NoError(t, err)
 			t.Cleanup(func() { conn.Close() })

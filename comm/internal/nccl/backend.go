@@ -121,7 +121,7 @@ func (b *Backend) join(ctx context.Context, ids []byte) error {
 	b.rank.nccl, b.rank.runtime, b.rank.device = b.library.nccl.table, b.library.gpus.table, C.int(b.config.Device)
 	status := C.gorun_init(b.rank, C.int(b.config.Ranks), C.int(b.config.Rank), C.int(len(ids)/idBytes),
 		(*C.struct_gorun_id)(unsafe.Pointer(&ids[0])))
-	if err := b.library.told(status, b.rank.comm); err != nil {
+	if err := b.library.failure(status, b.rank.comm); err != nil {
 		return err
 	}
 	return b.explained(joinCall, b.patient.await(ctx, b.config.Timeout, b.joined))
@@ -130,7 +130,7 @@ func (b *Backend) join(ctx context.Context, ids []byte) error {
 func (b *Backend) joined() (bool, error) {
 	var status C.struct_gorun_status
 	done := C.gorun_joined(b.rank, &status) == 1
-	return done, b.library.told(status, b.rank.comm)
+	return done, b.library.failure(status, b.rank.comm)
 }
 
 // explained converts an error of a call for the user. An abort becomes the group's first error, and a timeout a
@@ -195,7 +195,7 @@ func (b *Backend) run(ctx context.Context, call *backend.Call) error {
 	b.plan(call, here)
 	if len(b.steps) > 0 {
 		status := C.gorun_enqueue(b.rank, (*C.struct_gorun_step)(unsafe.Pointer(&b.steps[0])), C.size_t(len(b.steps)))
-		err := b.library.told(status, b.rank.comm)
+		err := b.library.failure(status, b.rank.comm)
 		if err == nil {
 			err = b.patient.await(ctx, b.config.Timeout, b.done)
 		}
@@ -220,7 +220,7 @@ func (b *Backend) plan(call *backend.Call, here placed) {
 func (b *Backend) done() (bool, error) {
 	var status C.struct_gorun_status
 	done := C.gorun_done(b.rank, looks, &status) == 1
-	return done, b.library.told(status, b.rank.comm)
+	return done, b.library.failure(status, b.rank.comm)
 }
 
 // failure returns the reason why the group ended, or nil.
@@ -277,7 +277,7 @@ func (b *Backend) leave(force bool) error {
 		return nil
 	}
 	if !force {
-		finalized := b.library.told(C.gorun_finalize(b.rank), b.rank.comm)
+		finalized := b.library.failure(C.gorun_finalize(b.rank), b.rank.comm)
 		if finalized == nil {
 			quiet := patience{}
 			finalized = quiet.await(context.Background(), b.closing, b.joined)
@@ -288,7 +288,7 @@ func (b *Backend) leave(force bool) error {
 	if force {
 		how = 1
 	}
-	err := b.library.told(C.gorun_leave(b.rank, how), nil)
+	err := b.library.failure(C.gorun_leave(b.rank, how), nil)
 	C.free(unsafe.Pointer(b.rank))
 	b.rank = nil
 	return err

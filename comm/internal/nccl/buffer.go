@@ -29,7 +29,7 @@ func (l *Library) Alloc(device, bytes int) (*DeviceBuffer, error) {
 	if bytes == 0 {
 		return b, nil
 	}
-	if err := l.gpus.told(C.gorun_alloc(l.gpus.table, C.int(device), &b.at, C.size_t(bytes))); err != nil {
+	if err := l.gpus.failure(C.gorun_alloc(l.gpus.table, C.int(device), &b.at, C.size_t(bytes))); err != nil {
 		return nil, fmt.Errorf("allocate %d bytes on GPU %d: %w", bytes, device, err)
 	}
 	l.mu.Lock()
@@ -52,7 +52,7 @@ func (b *DeviceBuffer) Free() error {
 	l.mu.Lock()
 	l.buffers.remove(uintptr(at))
 	l.mu.Unlock()
-	if err := l.gpus.told(C.gorun_free(l.gpus.table, C.int(b.device), at)); err != nil {
+	if err := l.gpus.failure(C.gorun_free(l.gpus.table, C.int(b.device), at)); err != nil {
 		return fmt.Errorf("free memory of GPU %d: %w", b.device, err)
 	}
 	return nil
@@ -88,7 +88,7 @@ func (b *DeviceBuffer) copy(direction string, host unsafe.Pointer, bytes int, ki
 	}
 	status := C.gorun_copy(b.library.gpus.table, C.int(b.device), stream, C.uintptr_t(target), C.uintptr_t(source),
 		C.size_t(bytes), kind, 1)
-	if err := b.library.gpus.told(status); err != nil {
+	if err := b.library.gpus.failure(status); err != nil {
 		return fmt.Errorf("copy %d bytes %s GPU %d: %w", bytes, direction, b.device, err)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (l *Library) stream(device int) (unsafe.Pointer, error) {
 		return at, nil
 	}
 	var at unsafe.Pointer
-	if err := l.gpus.told(C.gorun_stream(l.gpus.table, C.int(device), &at)); err != nil {
+	if err := l.gpus.failure(C.gorun_stream(l.gpus.table, C.int(device), &at)); err != nil {
 		return nil, fmt.Errorf("make a stream on GPU %d: %w", device, err)
 	}
 	l.streams[device] = at

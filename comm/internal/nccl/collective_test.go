@@ -313,12 +313,12 @@ func received(calls []*backend.Call, sent [][]float32, rank int) []float32 {
 	before := sum(counts[:rank])
 	switch c.Kind {
 	case backend.AllReduce:
-		return folded(c.Op, sent, 0, c.Count)
+		return reduced(c.Op, sent, 0, c.Count)
 	case backend.Reduce:
 		if c.Root != rank {
 			return nil
 		}
-		return folded(c.Op, sent, 0, c.Count)
+		return reduced(c.Op, sent, 0, c.Count)
 	case backend.Broadcast:
 		return sent[c.Root]
 	case backend.AllGather, backend.AllGatherV:
@@ -329,7 +329,7 @@ func received(calls []*backend.Call, sent [][]float32, rank int) []float32 {
 		}
 		return all()
 	case backend.ReduceScatter, backend.ReduceScatterV:
-		return folded(c.Op, sent, before, c.Count)
+		return reduced(c.Op, sent, before, c.Count)
 	case backend.Scatter, backend.ScatterV:
 		return sent[c.Root][before : before+c.Count]
 	case backend.AllToAll, backend.AllToAllV:
@@ -349,8 +349,8 @@ func received(calls []*backend.Call, sent [][]float32, rank int) []float32 {
 	return nil
 }
 
-// folded reduces n elements, starting at index at.
-func folded(op backend.Op, sent [][]float32, at, n int) []float32 {
+// reduced reduces n elements, starting at index at.
+func reduced(op backend.Op, sent [][]float32, at, n int) []float32 {
 	result := append([]float32{}, sent[0][at:at+n]...)
 	for _, one := range sent[1:] {
 		for i, x := range one[at : at+n] {

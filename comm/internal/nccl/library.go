@@ -194,7 +194,7 @@ func (l *Library) Devices() (int, error) { return l.gpus.devices() }
 
 func (g *gpus) devices() (int, error) {
 	var count, driver C.int
-	err := g.told(C.gorun_device_count(g.table, &count, &driver))
+	err := g.failure(C.gorun_device_count(g.table, &count, &driver))
 	switch {
 	case driver == 0:
 		reason := "it reports driver version 0"
@@ -210,8 +210,8 @@ func (g *gpus) devices() (int, error) {
 	return int(count), nil
 }
 
-// told converts a status of the runtime to an error.
-func (g *gpus) told(s C.struct_gorun_status) error {
+// failure converts a status of the runtime to an error.
+func (g *gpus) failure(s C.struct_gorun_status) error {
 	if s.function == nil {
 		return nil
 	}
@@ -219,10 +219,10 @@ func (g *gpus) told(s C.struct_gorun_status) error {
 	return fmt.Errorf("%s%s: %s (%d)", g.family.prefix, C.GoString(s.function), text, int(s.code))
 }
 
-// told converts a status of either library to an error. comm can be nil.
-func (l *Library) told(s C.struct_gorun_status, comm unsafe.Pointer) error {
+// failure converts a status of either library to an error. comm can be nil.
+func (l *Library) failure(s C.struct_gorun_status, comm unsafe.Pointer) error {
 	if s.function == nil || s.of_nccl == 0 {
-		return l.gpus.told(s)
+		return l.gpus.failure(s)
 	}
 	function := C.GoString(s.function)
 	if function == "ncclCommGetAsyncError" {
@@ -243,5 +243,5 @@ func (l *Library) uniqueID() (id [idBytes]byte, err error) {
 	}
 	name := C.CString("ncclGetUniqueId")
 	defer C.free(unsafe.Pointer(name))
-	return id, l.told(C.struct_gorun_status{function: name, code: code, of_nccl: 1}, nil)
+	return id, l.failure(C.struct_gorun_status{function: name, code: code, of_nccl: 1}, nil)
 }

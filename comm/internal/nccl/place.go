@@ -80,7 +80,7 @@ func (b *Backend) onGPU(stage int, at unsafe.Pointer, bytes int, given, apart bo
 	b.pinned.Pin(at)
 	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, C.uintptr_t(uintptr(buffer)),
 		C.uintptr_t(uintptr(at)), C.size_t(bytes), kind, 0)
-	return buffer, true, b.library.told(status, b.rank.comm)
+	return buffer, true, b.library.failure(status, b.rank.comm)
 }
 
 // leastStage is the minimum size of a stage. Smaller ones would save little memory and cost more reallocations.
@@ -118,5 +118,5 @@ func (b *Backend) copyBack(p placed) error {
 	b.pinned.Pin(p.back)
 	status := C.gorun_copy(b.library.gpus.table, b.rank.device, b.rank.stream, C.uintptr_t(uintptr(p.back)),
 		C.uintptr_t(uintptr(p.from)), C.size_t(p.bytes), C.GORUN_TO_HOST, 1)
-	return b.library.told(status, b.rank.comm)
+	return b.library.failure(status, b.rank.comm)
 }

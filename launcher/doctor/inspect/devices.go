@@ -37,8 +37,8 @@ func (in *inspector) nvidia(m *placement.Machine) *doctor.NVIDIA {
 			n.Nodes[node] = why
 		}
 	}
-	wish := gpufacts.Wish{All: true}
-	if in.NVML == nil || !wish.NeedsLibrary(*m, sysfs.NVIDIASignsFS(in.Root)) {
+	query := gpufacts.Query{All: true}
+	if in.NVML == nil || !query.NeedsLibrary(*m, sysfs.NVIDIASignsFS(in.Root)) {
 		return n
 	}
 	deadline, _ := in.ctx.Deadline()
@@ -47,7 +47,7 @@ func (in *inspector) nvidia(m *placement.Machine) *doctor.NVIDIA {
 	if err != nil {
 		n.Error = err.Error()
 	}
-	wish.Complete(m, facts, err)
+	query.Complete(m, facts, err)
 	return n
 }
 

@@ -181,16 +181,16 @@ func (s *scene) facts(m placement.Machine) {
 			s.Put("dev/"+node, "")
 		}
 		s.Put("proc/77/stat", "77 (nv-fabricmanage) S 1 77 77 0")
-		told := gpufacts.GPU{PCI: g.PCI, UUID: "GPU-" + g.PCI, Name: g.Name, Used: new(false), Health: &gpufacts.Health{}}
+		gpu := gpufacts.GPU{PCI: g.PCI, UUID: "GPU-" + g.PCI, Name: g.Name, Used: new(false), Health: &gpufacts.Health{}}
 		for _, l := range g.Links {
-			told.Switched = l.Count
+			gpu.Switched = l.Count
 		}
 		for _, other := range m.GPUs {
 			if other.PCI != g.PCI {
-				told.Peers = append(told.Peers, placement.Peer{PCI: other.PCI, Access: placement.P2POK})
+				gpu.Peers = append(gpu.Peers, placement.Peer{PCI: other.PCI, Access: placement.P2POK})
 			}
 		}
-		s.nvml.GPUs = append(s.nvml.GPUs, told)
+		s.nvml.GPUs = append(s.nvml.GPUs, gpu)
 	}
 	s.nvml.CUDA = "12.8"
 	if m.GPUs != nil && m.GPUs[0].Vendor == placement.AMD {

@@ -107,7 +107,7 @@ func (s *slurm) shape(parts []part, names []string) (words []string, ok bool) {
 			words = append(words, "--het-group="+p.group())
 		}
 		n := strconv.Itoa(len(names))
-		words = append(words, "--nodes="+n, "--ntasks="+n, "--nodelist="+hosts.Fold(names))
+		words = append(words, "--nodes="+n, "--ntasks="+n, "--nodelist="+hosts.NodeList(names))
 		return append(words, s.gpus(p, names)...), true
 	}
 	var groups []string

@@ -134,14 +134,14 @@ func machine(h wire.Hello) placement.Machine {
 
 // completeGPUs adds facts about NVIDIA's GPUs that the kernel's files do not have, and returns notes.
 func (a *Agent) completeGPUs(h wire.Hello, m *placement.Machine) (notes []string) {
-	wish := gpufacts.Wish{Users: h.GPUUsers, Names: h.GPUNames, Links: h.GPULinks}
-	if wish == (gpufacts.Wish{}) || !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
+	query := gpufacts.Query{Users: h.GPUUsers, Names: h.GPUNames, Links: h.GPULinks}
+	if query == (gpufacts.Query{}) || !query.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
 		return nil
 	}
 	program := a.cfg.NVML
 	program.Slow = func() { _ = a.link.Send(&wire.Notice{Text: nvml.SlowText}) } // the head may be gone
 	facts, err := program.Facts(len(m.GPUs))
-	return wish.Complete(m, facts, err)
+	return query.Complete(m, facts, err)
 }
 
 // checkLimits checks limits once for a number of ranks, in hello if that is known by then.

@@ -79,12 +79,12 @@ func serveHostile(text string) {
 
 // hostile is a launcher that another user started.
 type hostile struct {
-	t     *testing.T
-	agent *exec.Cmd
-	conn  net.Conn
-	link  *wire.Link
-	said  said
-	heard chan wire.Frame
+	t        *testing.T
+	agent    *exec.Cmd
+	conn     net.Conn
+	link     *wire.Link
+	said     said
+	received chan wire.Frame
 }
 
 // said is the output of a process so far.
@@ -115,7 +115,7 @@ func attack(t *testing.T, v victim, environ ...string) *hostile {
 	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
 	defer ours.Close()
 	defer theirs.Close()
-	h := &hostile{t: t, heard: make(chan wire.Frame, 1<<10)}
+	h := &hostile{t: t, received: make(chan wire.Frame, 1<<10)}
 	h.conn, err = net.FileConn(ours)
 	require.NoError(t, err)
 	h.link = wire.NewLink(h.conn)
@@ -124,7 +124,7 @@ func attack(t *testing.T, v victim, environ ...string) *hostile {
 	h.agent.ExtraFiles, h.agent.Stdout, h.agent.Stderr = []*os.File{theirs}, &h.said, &h.said
 	require.NoError(t, h.agent.Start())
 	go func() {
-		defer close(h.heard)
+		defer close(h.received)
 		for {
 			f, err := h.link.Read()
 			if err != nil {
@@ -132,7 +132,7 @@ func attack(t *testing.T, v victim, environ ...string) *hostile {
 			}
 			f.Body = append([]byte{}, f.Body...)
 			select {
-			case h.heard <- f:
+			case h.received <- f:
 			default: // no reader is waiting
 			}
 		}
@@ -145,7 +145,7 @@ func (h *hostile) send(m wire.Message) { _ = h.link.Send(m) }
 
 // await returns the next frame of a type, or false at the end of the connection.
 func (h *hostile) await(want wire.Type) (wire.Frame, bool) {
-	for f := range h.heard {
+	for f := range h.received {
 		if f.Type == want {
 			return f, true
 		}
@@ -194,7 +194,7 @@ func (h *hostile) run(v victim, start *wire.Start) {
 	h.send(hello(v))
 	h.send(start)
 	for ended := 0; ended < len(start.Ranks); {
-		f, ok := <-h.heard
+		f, ok := <-h.received
 		if !ok {
 			return
 		}

@@ -110,7 +110,7 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 	assert.ErrorContains(t, a.applyJoined(&s), "the head wants 2 ranks, this node's command line 1", "one for each device")
 }
 
-func TestWhatAHeadSaysInVain(t *testing.T) {
+func TestMessagesOfHeadWithoutEffect(t *testing.T) {
 	temp := t.TempDir()
 	a := ownAgent(temp)
 	hello := wire.Hello{
@@ -143,7 +143,7 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 }
 
 // An agent that refuses a request reports the reason to the launcher and starts nothing.
-func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
+func TestHeadReceivesReasonOfRefusal(t *testing.T) {
 	ours, theirs := net.Pipe()
 	head := wire.NewLink(ours)
 	served := make(chan error, 1)

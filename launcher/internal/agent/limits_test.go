@@ -90,21 +90,21 @@ func TestInputForRanksThatAreRefused(t *testing.T) {
 
 // A write to a rank that never read ends with the attempt. The next attempt does not count that input as read.
 func TestInputOfAnAttemptThatIsOver(t *testing.T) {
-	j, heard := growableJob(t)
+	j, received := growableJob(t)
 	j.start.Stdio.Piped = []int{10}
 	require.NoError(t, j.grow(growBy(1, "/bin/true", 10)))
-	next[wire.Grown](t, heard)
+	next[wire.Grown](t, received)
 	feedOnce := func() {
 		f := &feed{waiting: []byte("words"), ended: true}
 		f.more.L = &j.stdin.mu
 		j.stdin.feed(10, f)
 	}
 	feedOnce()
-	require.Equal(t, wire.Credit{Bytes: len("words")}, next[wire.Credit](t, heard))
+	require.Equal(t, wire.Credit{Bytes: len("words")}, next[wire.Credit](t, received))
 	j.timers.stop()
 	feedOnce()
 	require.NoError(t, j.agent.link.Send(&wire.CleanedUp{}))
-	for f := range heard {
+	for f := range received {
 		assert.NotEqual(t, wire.TypeCredit, f.Type)
 		if f.Type == wire.TypeCleanedUp {
 			return

@@ -11,9 +11,9 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// TestFilesOfSeatedRanks: if each rank has its own agent, as under srun, the first agent to finish leaves the others'
+// TestFilesOfPlacedRanks: if each rank has its own agent, as under srun, the first agent to finish leaves the others'
 // files. Otherwise the prefix of their names identifies a job's files.
-func TestFilesOfSeatedRanks(t *testing.T) {
+func TestFilesOfPlacedRanks(t *testing.T) {
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "vader_segment.node1.0.3f2a0000.1")
 	require.NoError(t, os.WriteFile(mine, nil, 0o600))

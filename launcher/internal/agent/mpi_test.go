@@ -160,19 +160,19 @@ func TestPMIPort(t *testing.T) {
 	assert.Equal(t, []string{"PMI_PORT=" + address, pmix}, m.environ(nil))
 	assert.Equal(t, []string{pmix}, m.environ([]string{"PMI_PORT=mine"}))
 
-	stranger := exec.Command("sleep", "100")
-	require.NoError(t, stranger.Start())
-	defer func() { _, _ = stranger.Process.Kill(), stranger.Wait() }()
+	unknown := exec.Command("sleep", "100")
+	require.NoError(t, unknown.Start())
+	defer func() { _, _ = unknown.Process.Kill(), unknown.Wait() }()
 	self, other := &rank{}, &rank{}
 	self.pid.Store(int32(os.Getpid()))
-	other.pid.Store(int32(stranger.Process.Pid))
+	other.pid.Store(int32(unknown.Process.Pid))
 	m.job.roster.Store(&roster{ranks: map[int]*rank{5: self, 6: other}})
 	claims := make(chan [2]any)
 	m.hooks.servers[protocolPMI] = func(*mpi) mpiServer { return claimingPMI{fakePMI{pmi}, m, claims} }
 	m.acceptConnections()
 	for id, want := range map[int]any{
 		5: world.Proc{World: "w", Rank: 0},
-		6: fmt.Sprintf("it says that it is rank 6, which did not start it (pid %d)", stranger.Process.Pid),
+		6: fmt.Sprintf("it says that it is rank 6, which did not start it (pid %d)", unknown.Process.Pid),
 		7: "it says that it is rank 7, which is not on this node",
 	} {
 		client, err := net.Dial("tcp", address)
@@ -249,7 +249,7 @@ func TestMPIStates(t *testing.T) {
 	assert.Equal(t, -1, m.rank(world.Proc{World: "w", Rank: world.AllRanks}))
 }
 
-func TestWhoWaitsForWhomInMPI(t *testing.T) {
+func TestWaitsInMPI(t *testing.T) {
 	m, pmi, _ := fakeMPI(t)
 	first, second := world.Proc{World: "w", Rank: 0}, world.Proc{World: "w", Rank: 1}
 	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, For: []world.Proc{second}}}
@@ -299,7 +299,7 @@ func TestFamiliesThatWaitForEachOther(t *testing.T) {
 	assert.Empty(t, rest)
 }
 
-func TestSingletonsAreToldOfOnce(t *testing.T) {
+func TestSingletonsAreReportedOnce(t *testing.T) {
 	for _, c := range []struct {
 		library string
 		change  func(*wire.MPI)
@@ -353,7 +353,7 @@ func TestMPILibraryOfAProcess(t *testing.T) {
 }
 
 // Other nodes get a rank's departure once, after all servers have finished with that rank.
-func TestOtherNodesHearOnceOfWhoHasLeft(t *testing.T) {
+func TestOtherNodesLearnOnceOfExits(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	var said []*exchange.Message
 	m.job.plane = exchange.NewNode(0, func(e *exchange.Message) error { said = append(said, e); return nil })

@@ -13,11 +13,11 @@ import (
 
 // Spawned ranks that have ended leave neither a process nor any record.
 func TestSpawnedRanksThatHaveEnded(t *testing.T) {
-	j, heard := growableJob(t)
+	j, received := growableJob(t)
 	var pids []int
 	for number := range 3 {
 		require.NoError(t, j.grow(growBy(number, "/bin/true", 10+2*number, 11+2*number)))
-		grown := next[wire.Grown](t, heard)
+		grown := next[wire.Grown](t, received)
 		require.Empty(t, grown.Error)
 		for _, r := range grown.Ranks {
 			pids = append(pids, r.PID)
@@ -38,12 +38,12 @@ func TestSpawnedRanksThatHaveEnded(t *testing.T) {
 
 // A rank that has left a process in its session is not reaped, so that a sweep finds the process.
 func TestSpawnedRankThatLeftAProcess(t *testing.T) {
-	j, heard := growableJob(t)
+	j, received := growableJob(t)
 	g := growBy(1, "/bin/sh", 10, 11)
 	g.Programs[0].Args = []string{"-c", `test "$LEAVE" || exec true; sleep 600 >/dev/null 2>&1 & exit 0`}
 	g.Ranks[0].Env = []string{"LEAVE=1"}
 	require.NoError(t, j.grow(g))
-	grown := next[wire.Grown](t, heard)
+	grown := next[wire.Grown](t, received)
 	require.Empty(t, grown.Error)
 	eventually(t, func() bool { return len(j.rows()) == 2 }, "one of the two is gone")
 	require.NotNil(t, j.rank(10))
@@ -61,10 +61,10 @@ func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 		"ends":   func(j *job) { j.startGate.Lock(); j.startGate.closed = true; j.startGate.Unlock() },
 	} {
 		t.Run(what, func(t *testing.T) {
-			j, heard := growableJob(t)
+			j, received := growableJob(t)
 			j.reapScheduled.Store(true) // disables other checks
 			require.NoError(t, j.grow(growBy(1, "/bin/sleep", 10)))
-			require.NotEmpty(t, next[wire.Grown](t, heard).Ranks, "without an argument it ends at once")
+			require.NotEmpty(t, next[wire.Grown](t, received).Ranks, "without an argument it ends at once")
 			r := j.rank(10)
 			eventually(t, func() bool { return r.isReapable() }, "it has ended")
 			begin(j)
@@ -77,15 +77,15 @@ func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 
 // Ranks that could not be started leave no row, and no stream that delays the end.
 func TestRanksThatCouldNotBeStarted(t *testing.T) {
-	j, heard := growableJob(t)
+	j, received := growableJob(t)
 	g := growBy(1, "/bin/true", 10, 11)
 	g.Programs = append(g.Programs, wire.Program{Name: "/bin/true", Dir: "/does/not/exist"})
 	g.Ranks[1].App = 1
 	require.NoError(t, j.grow(g))
-	grown := next[wire.Grown](t, heard)
+	grown := next[wire.Grown](t, received)
 	assert.Contains(t, grown.Error, "/does/not/exist")
 	eventually(t, func() bool { return len(j.rows()) == 1 }, fmt.Sprint(grown.Ranks))
 	assert.True(t, j.open.await(0))
 	require.NoError(t, j.grow(growBy(2, "/bin/true", 11)))
-	assert.Empty(t, next[wire.Grown](t, heard).Error, "its number is free")
+	assert.Empty(t, next[wire.Grown](t, received).Error, "its number is free")
 }

@@ -14,7 +14,7 @@ import (
 
 // An attempt sends nothing after its end, which waits for frames already being sent.
 func TestWordsOfAnAttempt(t *testing.T) {
-	j, heard := growableJob(t)
+	j, received := growableJob(t)
 	j.startGate.Lock()
 	require.NoError(t, j.grow(growBy(1, "/bin/true", 10)))
 	over := make(chan struct{})
@@ -35,16 +35,16 @@ func TestWordsOfAnAttempt(t *testing.T) {
 	j.mpi.Abort(world.Proc{World: "w"}, 1, "too late")
 	var types []wire.Type
 	for len(types) < 2 {
-		types = append(types, (<-heard).Type)
+		types = append(types, (<-received).Type)
 	}
 	assert.Equal(t, []wire.Type{wire.TypeGrown, wire.TypeCleanedUp}, types)
 	require.NoError(t, j.agent.link.Send(&wire.Notice{}))
-	assert.Equal(t, wire.TypeNotice, (<-heard).Type, "nothing came between")
+	assert.Equal(t, wire.TypeNotice, (<-received).Type, "nothing came between")
 }
 
 // The launcher learns that a rank initialized MPI before other ranks can report that they wait for it.
-func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
-	j, heard := growableJob(t)
+func TestExitIsReportedBeforeOthersMissTheRank(t *testing.T) {
+	j, received := growableJob(t)
 	j.plane.Receive(&exchange.Message{Kind: exchange.Watch})
 	first := world.Proc{World: "w"}
 	j.mpi.server(protocolPMI)
@@ -52,8 +52,8 @@ func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
 	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}}) // a rank that continues
 	j.endings.rankExited(spec.Exit{Rank: 0, MPI: j.mpi.state(0)})
 	j.mpi.rankEnded(0)
-	assert.Equal(t, wire.TypeEnded, (<-heard).Type)
-	assert.Equal(t, wire.TypeExchange, (<-heard).Type)
+	assert.Equal(t, wire.TypeEnded, (<-received).Type)
+	assert.Equal(t, wire.TypeExchange, (<-received).Type)
 }
 
 // A host file may be on a file server that does not answer. The end of the job does not wait for it.

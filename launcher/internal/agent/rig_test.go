@@ -30,16 +30,16 @@ func growableJob(t *testing.T) (*job, <-chan wire.Frame) {
 	j.group = process.NewGroup(sink{j})
 	j.credit = newCredit(j.start.Window, j.group)
 	close(j.startDone)
-	heard := make(chan wire.Frame, 1<<10)
+	received := make(chan wire.Frame, 1<<10)
 	go func() {
-		defer close(heard)
+		defer close(received)
 		for {
 			f, err := head.Read()
 			if err != nil {
 				return
 			}
 			f.Body = append([]byte{}, f.Body...)
-			heard <- f
+			received <- f
 		}
 	}()
 	t.Cleanup(func() {
@@ -48,7 +48,7 @@ func growableJob(t *testing.T) (*job, <-chan wire.Frame) {
 		j.mpi.close()
 		_ = side.Close()
 	})
-	return j, heard
+	return j, received
 }
 
 // growBy returns a Grow message for a world of ranks that run a program.
@@ -66,8 +66,8 @@ func growBy(number int, program string, ranks ...int) wire.Grow {
 }
 
 // next returns the next frame of a type.
-func next[T any, M wire.PointerTo[T]](t *testing.T, heard <-chan wire.Frame) (m T) {
-	for f := range heard {
+func next[T any, M wire.PointerTo[T]](t *testing.T, received <-chan wire.Frame) (m T) {
+	for f := range received {
 		if f.Type == M(&m).Type() {
 			require.NoError(t, f.Decode(M(&m)))
 			return m

@@ -218,11 +218,11 @@ func TestCaps(t *testing.T) {
 	assert.Len(t, f.Ports, maxNames)
 }
 
-func TestFoldNames(t *testing.T) {
+func TestNodeList(t *testing.T) {
 	assert.Equal(t, []string{"eth0", "mlx5_[0-2,10]"},
-		foldNames([]string{"mlx5_10", "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_1", "eth0"}))
-	assert.Equal(t, []string{"ib", "ib[0-1]"}, foldNames([]string{"ib1", "ib", "ib0"}))
-	assert.Empty(t, foldNames(nil))
+		nodeList([]string{"mlx5_10", "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_1", "eth0"}))
+	assert.Equal(t, []string{"ib", "ib[0-1]"}, nodeList([]string{"ib1", "ib", "ib0"}))
+	assert.Empty(t, nodeList(nil))
 }
 
 // The words by which lines are known are those of the real library.

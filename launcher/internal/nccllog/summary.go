@@ -57,7 +57,7 @@ func (c *Collector) Summaries(linked func(rank int) bool) (list []spec.NCCLSumma
 	}
 	for _, g := range order {
 		list = append(list, spec.NCCLSummary{
-			Text: printable.Text(g.summary(foldNames(g.names))), Ranks: g.ranks, InitSeconds: g.InitSeconds,
+			Text: printable.Text(g.summary(nodeList(g.names))), Ranks: g.ranks, InitSeconds: g.InitSeconds,
 			VersionOnly: len(g.over(nil)) == 0 && g.Size == 0,
 		})
 	}
@@ -185,8 +185,8 @@ func (f *Facts) usedNames() (names []string) {
 	return names
 }
 
-// foldNames merges names that differ in their final number: mlx5_[0-3,6].
-func foldNames(names []string) (folded []string) {
+// nodeList merges names that differ in their final number: mlx5_[0-3,6].
+func nodeList(names []string) (merged []string) {
 	numbers := map[string][]int{}
 	for _, name := range names {
 		stem := strings.TrimRight(name, "0123456789")
@@ -201,15 +201,15 @@ func foldNames(names []string) (folded []string) {
 		slices.Sort(list)
 		list = slices.Compact(list)
 		if list[0] < 0 {
-			folded, list = append(folded, stem), list[1:]
+			merged, list = append(merged, stem), list[1:]
 		}
 		switch len(list) {
 		case 0:
 		case 1:
-			folded = append(folded, stem+strconv.Itoa(list[0]))
+			merged = append(merged, stem+strconv.Itoa(list[0]))
 		default:
-			folded = append(folded, stem+"["+printable.Ranges(list)+"]")
+			merged = append(merged, stem+"["+printable.Ranges(list)+"]")
 		}
 	}
-	return folded
+	return merged
 }

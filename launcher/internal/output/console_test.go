@@ -330,7 +330,7 @@ func TestOneRankTeed(t *testing.T) {
 	})
 }
 
-func TestStrangersGiveCredit(t *testing.T) {
+func TestUnknownRanksGiveCredit(t *testing.T) {
 	var credits account
 	play(t, Config{Ranks: ranks(2), Consumed: credits.consumed}, "", []step{out(7, "x\n"), out(0, "a\n"), sees("a\n")})
 	assert.Equal(t, 2, credits.of(7, Stdout))

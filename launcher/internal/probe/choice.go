@@ -210,7 +210,7 @@ func familyNote(nodes []Node, endpoints []Endpoint) string {
 	}
 	return fmt.Sprintf("the nodes use IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo prefers those "+
 		"(NCCL does not, because gorun sets NCCL_SOCKET_FAMILY=AF_INET6 unless --tune=off); gorun hosts check shows "+
-		"whether they work", fold(both))
+		"whether they work", nodeList(both))
 }
 
 func reason(nodes []Node, index int, options Options) string {
@@ -231,7 +231,7 @@ func reason(nodes []Node, index int, options Options) string {
 	return text
 }
 
-func fold(nodes []Node) string { return hosts.Fold(names(nodes)) }
+func nodeList(nodes []Node) string { return hosts.NodeList(names(nodes)) }
 
 func names(nodes []Node) (names []string) {
 	for _, n := range nodes {

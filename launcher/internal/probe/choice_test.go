@@ -23,9 +23,9 @@ type port struct {
 type made struct {
 	hosts [][]port
 	// deaf says that packets from one host to an address of another vanish.
-	deaf func(from int, to netip.Addr) bool
-	wish Options
-	slow map[string]time.Duration // networks with a round trip that is not 200 µs
+	deaf    func(from int, to netip.Addr) bool
+	options Options
+	slow    map[string]time.Duration // networks with a round trip that is not 200 µs
 }
 
 // nodes lets every node dial what the head would have it dial.
@@ -42,7 +42,7 @@ func (m made) nodes() []Node {
 		}
 		Sort(nodes[i].Candidates, false)
 	}
-	order := Order(nodes, m.wish)
+	order := Order(nodes, m.options)
 	for count := FirstTry(nodes, order); ; count = len(order) {
 		for i := range nodes[1:] {
 			nodes[1+i].Reached = map[int]Result{}
@@ -51,11 +51,11 @@ func (m made) nodes() []Node {
 				nodes[1+i].Reached[index] = a
 			}
 		}
-		if len(Agreed(nodes, m.wish)) > 0 || count == len(order) {
+		if len(Agreed(nodes, m.options)) > 0 || count == len(order) {
 			break
 		}
 	}
-	agreed := Agreed(nodes, m.wish)
+	agreed := Agreed(nodes, m.options)
 	for i := range nodes {
 		nodes[i].Peers = map[Target]Result{}
 		for _, target := range PeerTargets(nodes, agreed, i) {
@@ -234,7 +234,7 @@ func TestChoose(t *testing.T) {
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0"},
 		},
 		"both families, the nodes were named by IPv6 addresses": {
-			made: made{wish: Options{PreferIPv6: true}, hosts: madeHosts(2, func(i int) []port {
+			made: made{options: Options{PreferIPv6: true}, hosts: madeHosts(2, func(i int) []port {
 				return []port{lan("eth0", i), {
 					name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1),
 					kind: Ordinary,
@@ -249,7 +249,7 @@ func TestChoose(t *testing.T) {
 			addr: "fe80::1%eth0", interfaces: []string{"eth0", "eth0"},
 		},
 		"the user's address beats all others": {
-			made: made{wish: Options{Source: "--master-addr 10.9.0.1"}, hosts: madeHosts(2, func(i int) []port {
+			made: made{options: Options{Source: "--master-addr 10.9.0.1"}, hosts: madeHosts(2, func(i int) []port {
 				return []port{
 					{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel, named: i == 0},
 					lan("eth0", i),
@@ -275,7 +275,7 @@ func TestChoose(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := row.made.nodes()
-			choice, err := Choose(nodes, row.made.wish)
+			choice, err := Choose(nodes, row.made.options)
 			require.NoError(t, err)
 			require.Equal(t, row.addr, choice.Addr.String())
 			var interfaces []string
@@ -323,12 +323,12 @@ node3: none of them is reached from there`, err.Error())
 }
 
 func TestTheUsersAddressIsNotReached(t *testing.T) {
-	wish := Options{Source: "--master-addr 10.2.0.1"}
-	m := made{wish: wish, hosts: [][]port{
+	options := Options{Source: "--master-addr 10.2.0.1"}
+	m := made{options: options, hosts: [][]port{
 		{lan("eth0", 0), {name: "eth1", network: "side", addr: "10.2.0.1/24", kind: Ordinary, named: true}},
 		{lan("eth0", 1)},
 	}}
-	_, err := Choose(m.nodes(), wish)
+	_, err := Choose(m.nodes(), options)
 	require.EqualError(t, err,
 		"not every other node reaches node0 at --master-addr 10.2.0.1:\n  10.2.0.1 (eth1)              no answer from node1")
 	var unreached *UnreachedError
@@ -386,7 +386,7 @@ func TestOnlyTheMasterPortPasses(t *testing.T) {
 			nodes[i].Peers[target] = a
 		}
 	}
-	choice, err := Choose(nodes, m.wish)
+	choice, err := Choose(nodes, m.options)
 	require.NoError(t, err)
 	require.Contains(t, choice.Warning,
 		"but node1 does not reach node0 at 10.0.0.1 (no answer at port 41234, only at 1000), node2 does not reach node0")

@@ -64,7 +64,7 @@ func TestShortKeysAreRefused(t *testing.T) {
 }
 
 // A peer that sends back what it hears, or is silent, or talks nonsense, is nobody.
-func TestStrangersProveNothing(t *testing.T) {
+func TestUnknownPeersProveNothing(t *testing.T) {
 	for name, row := range map[string]struct {
 		serve   func(net.Conn)
 		problem string
@@ -96,7 +96,7 @@ func TestStrangersProveNothing(t *testing.T) {
 }
 
 // Idle peers, scans and garbage neither stall nor grow the listener, and hear nothing.
-func TestCrowdOfStrangers(t *testing.T) {
+func TestManyUnknownPeers(t *testing.T) {
 	l := listen(t, 0)
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port()))
 	var idle []net.Conn
@@ -117,8 +117,8 @@ func TestCrowdOfStrangers(t *testing.T) {
 	l.mu.Unlock()
 	l.Close()
 	for _, conn := range idle {
-		heard, _ := io.ReadAll(conn)
-		require.Empty(t, heard)
+		received, _ := io.ReadAll(conn)
+		require.Empty(t, received)
 		_ = conn.Close()
 	}
 }
@@ -195,15 +195,15 @@ func FuzzServe(f *testing.F) {
 		near, far := net.Pipe()
 		over := make(chan struct{})
 		go func() { l.serve(far); close(over) }()
-		heard := make(chan []byte)
-		go func() { all, _ := io.ReadAll(near); heard <- all }()
+		received := make(chan []byte)
+		go func() { all, _ := io.ReadAll(near); received <- all }()
 		cut = max(0, min(cut, len(b)))
 		_, _ = near.Write(b[:cut])
 		_, _ = near.Write(b[cut:])
 		reply := answer(testKey, 0, b[:min(len(b), greetSize)])
 		_ = near.Close()
 		<-over
-		if got := <-heard; len(got) > 0 {
+		if got := <-received; len(got) > 0 {
 			require.NotNil(t, reply)
 			require.Equal(t, reply, got[:len(reply)])
 		}

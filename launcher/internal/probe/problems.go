@@ -207,7 +207,7 @@ func (j *judge) between(paths []*Path) (nodes []int, text string) {
 	for _, node := range []int{paths[0].From, paths[0].To} {
 		if !slices.ContainsFunc(paths, func(p *Path) bool { return p.From != node && p.To != node }) {
 			others := slices.DeleteFunc(nodes, func(n int) bool { return n == node })
-			return []int{node}, fmt.Sprintf("between %s and %s", j.local(node), hosts.Fold(j.names(others)))
+			return []int{node}, fmt.Sprintf("between %s and %s", j.local(node), hosts.NodeList(j.names(others)))
 		}
 	}
 	return nodes, fmt.Sprintf("on %d ways between them, the first from %s to %s", len(paths), j.local(paths[0].From),

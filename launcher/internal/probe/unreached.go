@@ -37,7 +37,7 @@ func (e *UnreachedError) Error() string {
 		fmt.Fprintf(&b, "\n  %-28s %s", own[index], e.row(index))
 	}
 	if isolated := e.isolated(); len(isolated) > 0 && len(isolated) < len(e.nodes)-1 {
-		fmt.Fprintf(&b, "\n%s: none of them is reached from there", fold(isolated))
+		fmt.Fprintf(&b, "\n%s: none of them is reached from there", nodeList(isolated))
 	}
 	return b.String()
 }
@@ -86,7 +86,7 @@ func (e *UnreachedError) row(index int) string {
 	})
 	var parts []string
 	for _, nodes := range groups {
-		parts = append(parts, outcome(nodes[0])+" from "+fold(nodes))
+		parts = append(parts, outcome(nodes[0])+" from "+nodeList(nodes))
 	}
 	return strings.Join(parts, "; ")
 }

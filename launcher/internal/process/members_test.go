@@ -55,10 +55,10 @@ func TestSignalToAProcessThatSleeps(t *testing.T) {
 	require.NoError(t, cat.Start())
 	p, err := process.Describe(cat.Process.Pid)
 	require.NoError(t, err)
-	stranger := p
-	stranger.Start++
-	require.ErrorIs(t, stranger.SignalBusy(syscall.SIGTERM), os.ErrProcessDone, "another process had this pid")
-	require.ErrorIs(t, stranger.Signal(syscall.SIGTERM), os.ErrProcessDone)
+	other := p
+	other.Start++
+	require.ErrorIs(t, other.SignalBusy(syscall.SIGTERM), os.ErrProcessDone, "another process had this pid")
+	require.ErrorIs(t, other.Signal(syscall.SIGTERM), os.ErrProcessDone)
 	require.NoError(t, p.Signal(syscall.SIGCONT), "it is running anyway")
 	require.NoError(t, p.SignalBusy(syscall.SIGTERM))
 	_ = cat.Wait()

@@ -13,7 +13,7 @@ func TestOOMKills(t *testing.T) {
 		rank      = "6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/job,task_memcg=/job,task=x,pid=7,uid=0\n"
 		other     = "6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/job,task_memcg=/job,task=x,pid=8,uid=0\n"
 		otherSaid = "3,2,1,-;Memory cgroup out of memory: Killed process 8 (x) total-vm:1kB\n"
-		stranger  = "6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/b,task_memcg=/b,task=x,pid=9,uid=0\n"
+		otherJob  = "6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/b,task_memcg=/b,task=x,pid=9,uid=0\n"
 		host      = "6,1,1,-;oom-kill:constraint=CONSTRAINT_NONE,global_oom,task_memcg=/job,task=x,pid=7,uid=0\n"
 	)
 	limited, unlimitedHost := "2147483648\n", "max\n"
@@ -49,7 +49,7 @@ func TestOOMKills(t *testing.T) {
 			true,
 		},
 		{
-			"another's group", "oom_kill 4\n", limited, logged(stranger),
+			"another's group", "oom_kill 4\n", limited, logged(otherJob),
 			OOMKill{"memory.events oom_kill 3→4", 2 << 30, false},
 			true,
 		},
@@ -60,7 +60,7 @@ func TestOOMKills(t *testing.T) {
 		},
 		{"the log alone", "", limited, logged(host), OOMKill{Evidence: "kernel log", Host: true}, true},
 		{"the rank in a group of its own", "oom_kill 3\n", limited, logged(rank), OOMKill{Evidence: "kernel log"}, true},
-		{"neither", "", limited, logged(stranger), OOMKill{}, false},
+		{"neither", "", limited, logged(otherJob), OOMKill{}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

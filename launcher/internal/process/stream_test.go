@@ -100,7 +100,7 @@ func TestPauseHoldsRanksBack(t *testing.T) {
 	assert.Len(t, g.text(0)[0], 1000+size)
 }
 
-func TestExitIsToldWhileOutputIsPaused(t *testing.T) {
+func TestExitIsReportedWhileOutputIsPaused(t *testing.T) {
 	g := newGroup(t, 0)
 	g.Pause(1)
 	r := piped(0)
@@ -115,13 +115,13 @@ func TestExitIsToldWhileOutputIsPaused(t *testing.T) {
 func TestStdinIsEmptyUnlessGiven(t *testing.T) {
 	g := newGroup(t, 0)
 	g.run(role("cat"), piped(0), piped(1))
-	assert.Equal(t, told(nil), g.text(1)[0])
+	assert.Equal(t, reported(nil), g.text(1)[0])
 	assert.Nil(t, g.Stdin(1))
 	assert.Nil(t, g.Stdin(99))
 }
 
-// told returns the output of catRole for text.
-func told(text []byte) string {
+// reported returns the output of catRole for text.
+func reported(text []byte) string {
 	sum := sha256.Sum256(text)
 	return fmt.Sprintf("%d %x <nil>\n", len(text), sum[:8])
 }
@@ -140,8 +140,8 @@ func TestStdinIsFed(t *testing.T) {
 		require.NoError(t, in.Close())
 		g.await(fed)
 		g.await(empty)
-		assert.Equal(t, told(text), g.text(0)[0])
-		assert.Equal(t, told(nil), g.text(1)[0])
+		assert.Equal(t, reported(text), g.text(0)[0])
+		assert.Equal(t, reported(nil), g.text(1)[0])
 		require.NoError(t, g.Close())
 	}
 }
@@ -184,7 +184,7 @@ func TestDescriptorsOfOursAreShared(t *testing.T) {
 	w.Close()
 	out, err := io.ReadAll(r)
 	require.NoError(t, err)
-	assert.Equal(t, told([]byte("from a file")), string(out))
+	assert.Equal(t, reported([]byte("from a file")), string(out))
 }
 
 // The launcher's own standard streams get other numbers.

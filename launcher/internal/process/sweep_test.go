@@ -74,7 +74,7 @@ func TestKillAllEndsStormsByMarkerAlone(t *testing.T) {
 	s.eventuallyGone()
 }
 
-func TestKillAllReturnsWhatIsLeftInTime(t *testing.T) {
+func TestKillAllReturnsSurvivorsInTime(t *testing.T) {
 	s := newScene(t)
 	job := newID(t)
 	pid := s.start(Marker(job), "sleeper").Process.Pid
@@ -106,7 +106,7 @@ func TestProcessWithoutItsMainThreadIsAlive(t *testing.T) {
 	assert.False(t, alive(pid))
 }
 
-func TestSignalMissesAStrangerWithTheSamePid(t *testing.T) {
+func TestSignalMissesAnotherProcessWithTheSamePid(t *testing.T) {
 	s := newScene(t)
 	pid := s.start("", "sleeper").Process.Pid
 	p, err := Describe(pid)

@@ -52,28 +52,28 @@ func TestBuild(t *testing.T) {
 	})
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
-		wish   Request
-		called string
-		argv   []string
+		request Request
+		called  string
+		argv    []string
 	}{
 		"a file": {
-			wish: Request{Name: "one.go", Args: []string{"-n", "x.go"}}, called: "one", argv: []string{"one", "-n", "x.go"},
+			request: Request{Name: "one.go", Args: []string{"-n", "x.go"}}, called: "one", argv: []string{"one", "-n", "x.go"},
 		},
 		"files": {
-			wish: Request{Name: "./two.go", Args: []string{"three.go", "arg", "four.go"}}, called: "two",
+			request: Request{Name: "./two.go", Args: []string{"three.go", "arg", "four.go"}}, called: "two",
 			argv: []string{"two", "arg", "four.go"},
 		},
 		"a package": {
-			wish: Request{Name: "./cmd/hi", Args: []string{"x"}}, called: "hi", argv: []string{"hi", "x"},
+			request: Request{Name: "./cmd/hi", Args: []string{"x"}}, called: "hi", argv: []string{"hi", "x"},
 		},
-		"a package without a slash": {wish: Request{Name: "other"}, called: "other", argv: []string{"other"}},
-		"the working directory":     {wish: Request{Name: ".", Dir: "cmd/hi"}, called: "hi", argv: []string{"hi"}},
-		"named like a file":         {wish: Request{Name: "x.go"}, called: "x.go", argv: []string{"x.go"}},
-		"by its absolute path":      {wish: Request{Name: dir + "/one.go"}, called: "one", argv: []string{"one"}},
-		"elsewhere":                 {wish: Request{Name: "one.go", Dir: "lib"}, called: "one", argv: []string{"one"}},
+		"a package without a slash": {request: Request{Name: "other"}, called: "other", argv: []string{"other"}},
+		"the working directory":     {request: Request{Name: ".", Dir: "cmd/hi"}, called: "hi", argv: []string{"hi"}},
+		"named like a file":         {request: Request{Name: "x.go"}, called: "x.go", argv: []string{"x.go"}},
+		"by its absolute path":      {request: Request{Name: dir + "/one.go"}, called: "one", argv: []string{"one"}},
+		"elsewhere":                 {request: Request{Name: "one.go", Dir: "lib"}, called: "one", argv: []string{"one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resolved, program, said, err := build(t, test.wish)
+			resolved, program, said, err := build(t, test.request)
 			require.NoError(t, err, "%s", said)
 			require.Empty(t, said)
 			require.Equal(t, test.called, resolved.Build.Name)
@@ -96,35 +96,37 @@ func TestBuildThatFails(t *testing.T) {
 	})
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
-		wish         Request
+		request      Request
 		reason, says string
 	}{
 		"does not compile": {
-			wish:   Request{Name: "./cmd/bad"},
-			reason: "./cmd/bad: could not be built: go build -o /dev/null ./cmd/bad: exit status 1",
-			says:   "cmd/bad/main.go:3:15: undefined: undefined1\n",
+			request: Request{Name: "./cmd/bad"},
+			reason:  "./cmd/bad: could not be built: go build -o /dev/null ./cmd/bad: exit status 1",
+			says:    "cmd/bad/main.go:3:15: undefined: undefined1\n",
 		},
 		"from two directories": {
-			wish: Request{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: could not be built",
+			request: Request{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: could not be built",
 			says: "directory",
 		},
 		"with blanks": {
-			wish:   Request{Name: "my dir/bad one.go"},
-			reason: "my dir/bad one.go: could not be built: go build -o /dev/null './my dir/bad one.go': exit status 1",
-			says:   "undefined1\n",
+			request: Request{Name: "my dir/bad one.go"},
+			reason:  "my dir/bad one.go: could not be built: go build -o /dev/null './my dir/bad one.go': exit status 1",
+			says:    "undefined1\n",
 		},
 		"of another module": {
-			wish:   Request{Name: "own/bad.go"},
-			reason: "own/bad.go: could not be built: go build -C own -o /dev/null ./bad.go: exit status 1", says: "undefined1\n",
+			request: Request{Name: "own/bad.go"},
+			reason:  "own/bad.go: could not be built: go build -C own -o /dev/null ./bad.go: exit status 1",
+			says:    "undefined1\n",
 		},
 		"the directory itself": {
-			wish: Request{Name: "own/."}, reason: "own/.: could not be built: go build -C own/. -o /dev/null .: exit status 1",
-			says: "undefined1\n",
+			request: Request{Name: "own/."},
+			reason:  "own/.: could not be built: go build -C own/. -o /dev/null .: exit status 1",
+			says:    "undefined1\n",
 		},
-		"not on this system": {wish: Request{Name: "later"}, reason: "later: go build has made no program of it"},
+		"not on this system": {request: Request{Name: "later"}, reason: "later: go build has made no program of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, said, err := build(t, test.wish)
+			_, _, said, err := build(t, test.request)
 			var e *Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, 126, e.Code)

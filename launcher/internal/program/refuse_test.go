@@ -42,263 +42,267 @@ func TestRefuse(t *testing.T) {
 	require.NoError(t, unix.Mkfifo(dir+"/fifo", 0o755))
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
-		wish         Request
+		request      Request
 		path         string // PATH, "" is bin
 		code         int
 		reason, hint string
 	}{
-		"empty name": {wish: Request{Name: ""}, code: 127, reason: `"": the program's name is empty`},
-		"missing":    {wish: Request{Name: "./nosuch"}, code: 127, reason: "./nosuch: no such file"},
+		"empty name": {request: Request{Name: ""}, code: 127, reason: `"": the program's name is empty`},
+		"missing":    {request: Request{Name: "./nosuch"}, code: 127, reason: "./nosuch: no such file"},
 		"missing everywhere": {
-			wish: Request{Name: "nosuch"}, code: 127, reason: "nosuch: not found in PATH or the working directory",
+			request: Request{Name: "nosuch"}, code: 127, reason: "nosuch: not found in PATH or the working directory",
 		},
 		"mistyped": {
-			wish: Request{Name: "./trianer"}, code: 127, reason: "./trianer: no such file", hint: "did you mean ./trainer?",
+			request: Request{Name: "./trianer"}, code: 127, reason: "./trianer: no such file", hint: "did you mean ./trainer?",
 		},
 		"mistyped plain": {
-			wish: Request{Name: "Trainer"}, code: 127, reason: "Trainer: not found in PATH or the working directory",
+			request: Request{Name: "Trainer"}, code: 127, reason: "Trainer: not found in PATH or the working directory",
 			hint: "did you mean ./trainer?",
 		},
 		"ending left out": {
-			wish: Request{Name: "train"}, code: 127, reason: "train: not found in PATH or the working directory",
+			request: Request{Name: "train"}, code: 127, reason: "train: not found in PATH or the working directory",
 			hint: "did you mean ./train.py?",
 		},
 		"in the wrong directory": {
-			wish: Request{Name: "build/trainer"}, code: 127, reason: "build/trainer: no such file",
+			request: Request{Name: "build/trainer"}, code: 127, reason: "build/trainer: no such file",
 			hint: "did you mean ./trainer?",
 		},
 		"source": {
-			wish: Request{Name: "./solve.f90"}, code: 126, reason: "./solve.f90: is no program yet",
+			request: Request{Name: "./solve.f90"}, code: 126, reason: "./solve.f90: is no program yet",
 			hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90",
 		},
 		"not built": {
-			wish: Request{Name: "solve"}, code: 127, reason: "solve: not found in PATH or the working directory",
+			request: Request{Name: "solve"}, code: 127, reason: "solve: not found in PATH or the working directory",
 			hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90",
 		},
 		"not quoted": {
-			wish: Request{Name: "./two", Args: []string{"words", "-v"}}, code: 127, reason: "./two: no such file",
+			request: Request{Name: "./two", Args: []string{"words", "-v"}}, code: 127, reason: "./two: no such file",
 			hint: "its name has a blank: write './two words'",
 		},
 		"mistyped in PATH": {
-			wish: Request{Name: "ncl-test"}, code: 127, reason: "ncl-test: not found in PATH or the working directory",
+			request: Request{Name: "ncl-test"}, code: 127, reason: "ncl-test: not found in PATH or the working directory",
 		},
 		"control bytes": {
-			wish: Request{Name: "./\x1b[31mred\n"}, code: 127, reason: `"./\x1b[31mred\n": no such file`,
+			request: Request{Name: "./\x1b[31mred\n"}, code: 127, reason: `"./\x1b[31mred\n": no such file`,
 		},
 		"below a file": {
-			wish: Request{Name: "file/x/y"}, code: 126, reason: "file/x/y: file/x is not a directory",
+			request: Request{Name: "file/x/y"}, code: 126, reason: "file/x/y: file/x is not a directory",
 		},
 		"dangling": {
-			wish: Request{Name: "./dangling"}, code: 127,
+			request: Request{Name: "./dangling"}, code: 127,
 			reason: "./dangling: is a symbolic link to nowhere, which does not exist",
 		},
 		"dangling plain": {
-			wish: Request{Name: "dangling"}, code: 127, reason: "dangling: is a symbolic link to nowhere, which does not exist",
+			request: Request{Name: "dangling"}, code: 127,
+			reason: "dangling: is a symbolic link to nowhere, which does not exist",
 		},
 		"loop": {
-			wish: Request{Name: "./loop"}, code: 126, reason: "./loop: its symbolic links go round in a circle",
+			request: Request{Name: "./loop"}, code: 126, reason: "./loop: its symbolic links go round in a circle",
 		},
 		"long name": {
-			wish: Request{Name: "./" + strings.Repeat("a", 300)}, code: 126, reason: "./" + strings.Repeat("a", 300) +
+			request: Request{Name: "./" + strings.Repeat("a", 300)}, code: 126, reason: "./" + strings.Repeat("a", 300) +
 				": file name too long",
 		},
 		"no run bit": {
-			wish: Request{Name: "./norun"}, code: 126, reason: "./norun: has no run bit", hint: "chmod +x ./norun",
+			request: Request{Name: "./norun"}, code: 126, reason: "./norun: has no run bit", hint: "chmod +x ./norun",
 		},
 		"no run bit, plain": {
-			wish: Request{Name: "elf"}, code: 126, reason: "elf: has no run bit", hint: "chmod +x ./elf",
+			request: Request{Name: "elf"}, code: 126, reason: "elf: has no run bit", hint: "chmod +x ./elf",
 		},
 		"no run bit in PATH": {
-			wish: Request{Name: "locked"}, code: 126, reason: "locked: has no run bit", hint: "chmod +x " + dir + "/bin/locked",
+			request: Request{Name: "locked"}, code: 126, reason: "locked: has no run bit",
+			hint: "chmod +x " + dir + "/bin/locked",
 		},
 		"no run bit, shell": {
-			wish: Request{Name: "norun.sh"}, code: 126, reason: "norun.sh: has no run bit",
+			request: Request{Name: "norun.sh"}, code: 126, reason: "norun.sh: has no run bit",
 			hint: "name what runs it: sh ./norun.sh",
 		},
 		"no run bit, data": {
-			wish: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: has no run bit and does not look like a program",
+			request: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: has no run bit and does not look like a program",
 		},
 		"--no-python with a script": {
-			wish: Request{Name: "train.py", Start: spec.StartExec}, code: 126,
+			request: Request{Name: "train.py", Start: spec.StartExec}, code: 126,
 			reason: "train.py: has no run bit and does not look like a program",
 		},
 		"--no-python with a directory": {
-			wish: Request{Name: "golib", Start: spec.StartExec}, code: 126, reason: "golib: is a directory",
+			request: Request{Name: "golib", Start: spec.StartExec}, code: 126, reason: "golib: is a directory",
 		},
-		"empty": {wish: Request{Name: "./empty"}, code: 126, reason: "./empty: is an empty file"},
+		"empty": {request: Request{Name: "./empty"}, code: 126, reason: "./empty: is an empty file"},
 		"text": {
-			wish: Request{Name: "text"}, code: 126,
+			request: Request{Name: "text"}, code: 126,
 			reason: "text: is a text without a #! line, so the kernel does not know what runs it",
 			hint:   "begin it with #!/bin/sh or name what runs it: sh ./text",
 		},
 		"perl text": {
-			wish: Request{Name: "text.pl"}, code: 126,
+			request: Request{Name: "text.pl"}, code: 126,
 			reason: "text.pl: is a text without a #! line, so the kernel does not know what runs it",
 			hint:   "begin it with a line such as #!/usr/bin/env perl or name what runs it: perl ./text.pl",
 		},
 		"noise": {
-			wish: Request{Name: "noise"}, code: 126, reason: "noise: is neither a program for this machine nor a script",
+			request: Request{Name: "noise"}, code: 126, reason: "noise: is neither a program for this machine nor a script",
 		},
 		"macOS": {
-			wish: Request{Name: "mac"}, code: 126, reason: "mac: is a program for macOS, this is Linux",
+			request: Request{Name: "mac"}, code: 126, reason: "mac: is a program for macOS, this is Linux",
 		},
 		"Windows": {
-			wish: Request{Name: "windows"}, code: 126, reason: "windows: is a program for Windows, this is Linux",
+			request: Request{Name: "windows"}, code: 126, reason: "windows: is a program for Windows, this is Linux",
 		},
-		"named pipe": {wish: Request{Name: "fifo"}, code: 126, reason: "fifo: is not a file but a named pipe"},
+		"named pipe": {request: Request{Name: "fifo"}, code: 126, reason: "fifo: is not a file but a named pipe"},
 		"device": {
-			wish: Request{Name: "/dev/null"}, code: 126, reason: "/dev/null: is not a file but a device",
+			request: Request{Name: "/dev/null"}, code: 126, reason: "/dev/null: is not a file but a device",
 		},
 		"cut off": {
-			wish: Request{Name: "cut"}, code: 126, reason: "cut: is a damaged program: it ends within its header",
+			request: Request{Name: "cut"}, code: 126, reason: "cut: is a damaged program: it ends within its header",
 		},
 		"another machine": {
-			wish: Request{Name: "foreign"}, code: 126, reason: "foreign: is built for riscv64, this host is ",
+			request: Request{Name: "foreign"}, code: 126, reason: "foreign: is built for riscv64, this host is ",
 		},
 		"another order of bytes": {
-			wish: Request{Name: "big"}, code: 126, reason: "big: is built for s390x, this host is ",
+			request: Request{Name: "big"}, code: 126, reason: "big: is built for s390x, this host is ",
 		},
 		"object file": {
-			wish: Request{Name: "object"}, code: 126, reason: "object: is an object file, which has to be linked first",
+			request: Request{Name: "object"}, code: 126, reason: "object: is an object file, which has to be linked first",
 		},
-		"core": {wish: Request{Name: "core"}, code: 126, reason: "core: is a core dump"},
+		"core": {request: Request{Name: "core"}, code: 126, reason: "core: is a core dump"},
 		"no loader": {
-			wish: Request{Name: "nix"}, code: 127, reason: "nix: needs the loader /nix/store/x/ld.so: no such file",
+			request: Request{Name: "nix"}, code: 127, reason: "nix: needs the loader /nix/store/x/ld.so: no such file",
 		},
 		"musl": {
-			wish: Request{Name: "musl"}, code: 127,
+			request: Request{Name: "musl"}, code: 127,
 			reason: "musl: needs the loader /lib/ld-musl-of-no-machine.so.1: no such file",
 			hint:   "it was linked with musl (Alpine): link it statically or build it on this system",
 		},
 		"segments beyond the end": {
-			wish: Request{Name: "segments"}, code: 126,
+			request: Request{Name: "segments"}, code: 126,
 			reason: "segments: is a damaged program: its segments are not where its header says",
 		},
 		"segments far beyond": {
-			wish: Request{Name: "far"}, code: 126,
+			request: Request{Name: "far"}, code: 126,
 			reason: "far: is a damaged program: its segments are not where its header says",
 		},
 		"segments of an odd size": {
-			wish: Request{Name: "odd"}, code: 126,
+			request: Request{Name: "odd"}, code: 126,
 			reason: "odd: is a damaged program: its segments are not where its header says",
 		},
 		"no interpreter": {
-			wish: Request{Name: "badsh"}, code: 127, reason: "badsh: its #! line asks for /no/such/sh: no such file",
+			request: Request{Name: "badsh"}, code: 127, reason: "badsh: its #! line asks for /no/such/sh: no such file",
 		},
 		"no interpreter's name": {
-			wish: Request{Name: "noname"}, code: 126, reason: "noname: its #! line names no interpreter",
+			request: Request{Name: "noname"}, code: 126, reason: "noname: its #! line names no interpreter",
 		},
 		"interpreter's name too long": {
-			wish: Request{Name: "toolong"}, code: 126,
+			request: Request{Name: "toolong"}, code: 126,
 			reason: "toolong: its #! line is longer than the 256 bytes that the kernel reads",
 		},
 		"interpreter is a directory": {
-			wish: Request{Name: "shdir"}, code: 126, reason: "shdir: its #! line asks for /bin: is not a file but a directory",
+			request: Request{Name: "shdir"}, code: 126,
+			reason: "shdir: its #! line asks for /bin: is not a file but a directory",
 		},
 		"interpreter is data": {
-			wish: Request{Name: "viadata"}, code: 126,
+			request: Request{Name: "viadata"}, code: 126,
 			reason: "viadata: its #! line asks for ./notes.txt: has no run bit and does not look like a program",
 		},
 		"interpreter is itself": {
-			wish: Request{Name: "self"}, code: 126, reason: "its interpreters are scripts, more than five deep",
+			request: Request{Name: "self"}, code: 126, reason: "its interpreters are scripts, more than five deep",
 		},
 		"CR LF": {
-			wish: Request{Name: "crlf"}, code: 127,
+			request: Request{Name: "crlf"}, code: 127,
 			reason: `crlf: its lines end in CR LF, as on Windows, so its #! line asks for "/bin/sh\r"`,
 			hint:   `sed -i 's/\r$//' crlf`,
 		},
 		"CR LF with env": {
-			wish: Request{Name: "envcrlf"}, code: 127,
+			request: Request{Name: "envcrlf"}, code: 127,
 			reason: `envcrlf: its lines end in CR LF, as on Windows, so its #! line asks for "/usr/bin/env python3\r"`,
 			hint:   `sed -i 's/\r$//' envcrlf`,
 		},
 		"env finds nothing": {
-			wish: Request{Name: "envgone"}, code: 127, reason: "envgone: its #! line asks for nopython, which is not in PATH",
+			request: Request{Name: "envgone"}, code: 127, reason: "envgone: its #! line asks for nopython, which is not in PATH",
 		},
 		"env with arguments": {
-			wish: Request{Name: "envargs"}, code: 127, reason: `envargs: its #! line has env look for one command named "sh -e"`,
-			hint: "env -S splits it into words: #!/usr/bin/env -S sh -e",
+			request: Request{Name: "envargs"}, code: 127,
+			reason: `envargs: its #! line has env look for one command named "sh -e"`,
+			hint:   "env -S splits it into words: #!/usr/bin/env -S sh -e",
 		},
 		"env finds an empty file": {
-			wish: Request{Name: "envempty"}, code: 126, reason: "envempty: its #! line asks for brokencmd: is an empty file",
+			request: Request{Name: "envempty"}, code: 126, reason: "envempty: its #! line asks for brokencmd: is an empty file",
 		},
 		"directory": {
-			wish: Request{Name: "data"}, code: 126, reason: "data: is a directory without Go files",
+			request: Request{Name: "data"}, code: 126, reason: "data: is a directory without Go files",
 		},
 		"directory with tests": {
-			wish: Request{Name: "./gotest"}, code: 126, reason: "./gotest: is a directory without Go files",
+			request: Request{Name: "./gotest"}, code: 126, reason: "./gotest: is a directory without Go files",
 		},
 		"Python directory": {
-			wish: Request{Name: "pydir"}, code: 126, reason: "pydir: is a directory without Go files",
+			request: Request{Name: "pydir"}, code: 126, reason: "pydir: is a directory without Go files",
 			hint: "python3 ./pydir runs its __main__.py",
 		},
 		"Go library": {
-			wish: Request{Name: "golib"}, code: 126,
+			request: Request{Name: "golib"}, code: 126,
 			reason: "golib: holds the Go package lib, which is not a program (package main)",
 		},
 		"torchrun with a binary": {
-			wish: Request{Name: "trainer", Start: spec.StartPython}, code: 126,
+			request: Request{Name: "trainer", Start: spec.StartPython}, code: 126,
 			reason: "trainer: is a compiled program, not a Python script", hint: "--no-python runs it as it is",
 		},
 		"torchrun with a directory": {
-			wish: Request{Name: "data", Start: spec.StartPython}, code: 126,
+			request: Request{Name: "data", Start: spec.StartPython}, code: 126,
 			reason: "data: is a directory without a __main__.py",
 		},
 		"torchrun, missing": {
-			wish: Request{Name: "trian.py", Start: spec.StartPython}, code: 127, reason: "trian.py: no such file",
+			request: Request{Name: "trian.py", Start: spec.StartPython}, code: 127, reason: "trian.py: no such file",
 			hint: "did you mean ./train.py?",
 		},
 		"torchrun with a command": {
-			wish: Request{Name: "nccl-test", Start: spec.StartPython}, code: 127, reason: "nccl-test: no such file",
+			request: Request{Name: "nccl-test", Start: spec.StartPython}, code: 127, reason: "nccl-test: no such file",
 			hint: "--no-python runs nccl-test from PATH as it is",
 		},
 		"torchrun, nothing like it": {
-			wish: Request{Name: "ncl-test", Start: spec.StartPython}, code: 127, reason: "ncl-test: no such file",
+			request: Request{Name: "ncl-test", Start: spec.StartPython}, code: 127, reason: "ncl-test: no such file",
 		},
 		"-m with a path": {
-			wish: Request{Name: "./train.py", Start: spec.StartModule}, code: 127,
+			request: Request{Name: "./train.py", Start: spec.StartModule}, code: 127,
 			reason: "./train.py: is a path, not the name of a Python module (-m takes package.module)",
 			hint:   "without -m a file is run",
 		},
 		"-m with a file": {
-			wish: Request{Name: "train.py", Start: spec.StartModule}, code: 127,
+			request: Request{Name: "train.py", Start: spec.StartModule}, code: 127,
 			reason: "train.py: is a file, not the name of a Python module", hint: "did you mean -m train?",
 		},
 		"no python3": {
-			wish: Request{Name: "train.py"}, path: "/nowhere", code: 127,
+			request: Request{Name: "train.py"}, path: "/nowhere", code: 127,
 			reason: "train.py: its interpreter python3: not found in PATH",
 		},
 		"no python3 for a module": {
-			wish: Request{Name: "json", Start: spec.StartModule}, path: "/nowhere", code: 127,
+			request: Request{Name: "json", Start: spec.StartModule}, path: "/nowhere", code: 127,
 			reason: "-m json: its interpreter python3: not found in PATH",
 		},
 		"no interpreter of that name": {
-			wish: Request{Name: "train.py", Interpreter: "/opt/py"}, code: 127,
+			request: Request{Name: "train.py", Interpreter: "/opt/py"}, code: 127,
 			reason: "train.py: its interpreter /opt/py: no such file",
 		},
 		"interpreter is no program": {
-			wish: Request{Name: "train.py", Interpreter: "./notes.txt"}, code: 126,
+			request: Request{Name: "train.py", Interpreter: "./notes.txt"}, code: 126,
 			reason: "train.py: its interpreter ./notes.txt: has no run bit and does not look like a program",
 		},
 		"broken environment": {
-			wish: Request{Name: "train.py"}, path: "VIRTUAL_ENV=venv", code: 127,
+			request: Request{Name: "train.py"}, path: "VIRTUAL_ENV=venv", code: 127,
 			reason: "train.py: its interpreter venv/bin/python: is a symbolic link to /no/base/python3, which does not exist",
 		},
 		"no working directory": {
-			wish: Request{Name: "trainer", Dir: "nowhere"}, code: 127,
+			request: Request{Name: "trainer", Dir: "nowhere"}, code: 127,
 			reason: "trainer: the working directory nowhere does not exist",
 		},
 		"working directory is a file": {
-			wish: Request{Name: "trainer", Dir: "train.py"}, code: 126,
+			request: Request{Name: "trainer", Dir: "train.py"}, code: 126,
 			reason: "trainer: the working directory train.py is not a directory",
 		},
 		"working directory below one": {
-			wish: Request{Name: "trainer", Dir: "train.py/x"}, code: 126,
+			request: Request{Name: "trainer", Dir: "train.py/x"}, code: 126,
 			reason: "trainer: the working directory train.py/x: train.py is not a directory",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.wish.Lookup = func(name string) string {
+			test.request.Lookup = func(name string) string {
 				variable, value, ok := strings.Cut(test.path, "=")
 				switch {
 				case ok && name == variable:
@@ -310,7 +314,7 @@ func TestRefuse(t *testing.T) {
 				}
 				return test.path
 			}
-			got, err := Resolve(test.wish)
+			got, err := Resolve(test.request)
 			require.Zero(t, got)
 			var e *Error
 			require.ErrorAs(t, err, &e)

@@ -101,177 +101,180 @@ func TestResolve(t *testing.T) {
 	dir, lookup := surroundings(t)
 	bin := dir + "/bin/"
 	for name, test := range map[string]struct {
-		wish   Request
-		extra  map[string]string // environment
-		path   string
-		argv   []string
-		kind   Kind
-		source string
-		arg    int
+		request Request
+		extra   map[string]string // environment
+		path    string
+		argv    []string
+		kind    Kind
+		source  string
+		arg     int
 	}{
 		"in PATH": {
-			wish: Request{Name: "tool", Args: []string{"-n", "4"}}, path: bin + "tool", argv: []string{"tool", "-n", "4"},
+			request: Request{Name: "tool", Args: []string{"-n", "4"}}, path: bin + "tool", argv: []string{"tool", "-n", "4"},
 			arg: 1,
 		},
-		"PATH before the directory": {wish: Request{Name: "both"}, path: bin + "both", argv: []string{"both"}, arg: 1},
+		"PATH before the directory": {request: Request{Name: "both"}, path: bin + "both", argv: []string{"both"}, arg: 1},
 		"only in the directory": {
-			wish: Request{Name: "trainer"}, path: "./trainer", argv: []string{"./trainer"}, arg: 1,
+			request: Request{Name: "trainer"}, path: "./trainer", argv: []string{"./trainer"}, arg: 1,
 		},
-		"no run bit in PATH": {wish: Request{Name: "here"}, path: "./here", argv: []string{"./here"}, arg: 1},
-		"with a slash":       {wish: Request{Name: "./both"}, path: "./both", argv: []string{"./both"}, arg: 1},
+		"no run bit in PATH": {request: Request{Name: "here"}, path: "./here", argv: []string{"./here"}, arg: 1},
+		"with a slash":       {request: Request{Name: "./both"}, path: "./both", argv: []string{"./both"}, arg: 1},
 		"below": {
-			wish: Request{Name: "sub/tool"}, path: "sub/tool", argv: []string{"sub/tool"}, arg: 1,
+			request: Request{Name: "sub/tool"}, path: "sub/tool", argv: []string{"sub/tool"}, arg: 1,
 		},
 		"absolute": {
-			wish: Request{Name: dir + "/trainer"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
+			request: Request{Name: dir + "/trainer"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
 		},
 		"in --chdir": {
-			wish: Request{Name: "./tool", Dir: "sub"}, path: "./tool", argv: []string{"./tool"}, arg: 1,
+			request: Request{Name: "./tool", Dir: "sub"}, path: "./tool", argv: []string{"./tool"}, arg: 1,
 		},
 		"plain in --chdir": {
-			wish: Request{Name: "trainer", Dir: "sub"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
+			request: Request{Name: "trainer", Dir: "sub"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
 		},
 		"only here, with --chdir": {
-			wish: Request{Name: "./trainer", Dir: "sub"}, path: dir + "/./trainer", argv: []string{dir + "/./trainer"}, arg: 1,
+			request: Request{Name: "./trainer", Dir: "sub"}, path: dir + "/./trainer", argv: []string{dir + "/./trainer"},
+			arg: 1,
 		},
 		"Path before PATH": {
-			wish: Request{Name: "tool", Path: "none:sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1,
+			request: Request{Name: "tool", Path: "none:sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1,
 		},
 		"PATH after Path": {
-			wish: Request{Name: "tool", Path: "none"}, path: bin + "tool", argv: []string{"tool"}, arg: 1,
+			request: Request{Name: "tool", Path: "none"}, path: bin + "tool", argv: []string{"tool"}, arg: 1,
 		},
 		"relative entry in PATH": {
-			wish: Request{Name: "tool"}, extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"},
+			request: Request{Name: "tool"}, extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"},
 			arg: 1,
 		},
 		"empty entry in PATH": {
-			wish: Request{Name: "trainer"}, extra: map[string]string{"PATH": ":/bin"}, path: "./trainer",
+			request: Request{Name: "trainer"}, extra: map[string]string{"PATH": ":/bin"}, path: "./trainer",
 			argv: []string{"trainer"}, arg: 1,
 		},
-		"env -S": {wish: Request{Name: "envpy"}, path: bin + "envpy", argv: []string{"envpy"}, arg: 1},
+		"env -S": {request: Request{Name: "envpy"}, path: bin + "envpy", argv: []string{"envpy"}, arg: 1},
 		"script": {
-			wish: Request{Name: "train.py", Args: []string{"--lr", "1"}}, path: bin + "python3",
+			request: Request{Name: "train.py", Args: []string{"--lr", "1"}}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "train.py", "--lr", "1"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"script with a slash": {
-			wish: Request{Name: "./train.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./train.py"},
+			request: Request{Name: "./train.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./train.py"},
 			kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"script named like an option": {
-			wish: Request{Name: "-dash.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./-dash.py"},
+			request: Request{Name: "-dash.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./-dash.py"},
 			kind: PythonScript, source: "./-dash.py", arg: 3,
 		},
 		"script in --chdir": {
-			wish: Request{Name: "train.py", Dir: "sub"}, path: bin + "python3",
+			request: Request{Name: "train.py", Dir: "sub"}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "sub/./train.py", arg: 3,
 		},
 		"script here, with --chdir": {
-			wish: Request{Name: "plain.py", Dir: "sub"}, path: bin + "python3",
+			request: Request{Name: "plain.py", Dir: "sub"}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", dir + "/plain.py"}, kind: PythonScript, source: "plain.py", arg: 3,
 		},
 		"script before PATH": {
-			wish: Request{Name: "only.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "only.py"},
+			request: Request{Name: "only.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "only.py"},
 			kind: PythonScript, source: "./only.py", arg: 3,
 		},
 		"script with run bit and #!": {
-			wish: Request{Name: "main.py"}, path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1,
+			request: Request{Name: "main.py"}, path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1,
 		},
 		"run bit without #!": {
-			wish: Request{Name: "plain.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "plain.py"},
+			request: Request{Name: "plain.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "plain.py"},
 			kind: PythonScript, source: "./plain.py", arg: 3,
 		},
 		"torchrun ignores #!": {
-			wish: Request{Name: "main.py", Start: spec.StartPython}, path: bin + "python3",
+			request: Request{Name: "main.py", Start: spec.StartPython}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "main.py"}, kind: PythonScript, source: "./main.py", arg: 3,
 		},
 		"torchrun with a directory": {
-			wish: Request{Name: "dir", Start: spec.StartPython}, path: bin + "python3",
+			request: Request{Name: "dir", Start: spec.StartPython}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "dir"},
 			kind: PythonScript, source: "./dir/__main__.py", arg: 3,
 		},
 		"torchrun --no-python": {
-			wish: Request{Name: "main.py", Start: spec.StartExec}, path: "./main.py", argv: []string{"./main.py"},
+			request: Request{Name: "main.py", Start: spec.StartExec}, path: "./main.py", argv: []string{"./main.py"},
 			source: "./main.py", arg: 1,
 		},
 		"virtual environment": {
-			wish: Request{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv", "CONDA_PREFIX": dir +
+			request: Request{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv", "CONDA_PREFIX": dir +
 				"/conda"}, path: dir + "/venv/bin/python", argv: []string{dir + "/venv/bin/python", "-u", "train.py"},
 			kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"conda": {
-			wish: Request{Name: "train.py"}, extra: map[string]string{"CONDA_PREFIX": dir + "/conda"},
+			request: Request{Name: "train.py"}, extra: map[string]string{"CONDA_PREFIX": dir + "/conda"},
 			path: dir + "/conda/bin/python", argv: []string{dir + "/conda/bin/python", "-u", "train.py"}, kind: PythonScript,
 			source: "./train.py", arg: 3,
 		},
 		"virtual environment that's gone": {
-			wish: Request{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/gone"}, path: bin + "python3",
+			request: Request{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/gone"}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"named interpreter": {
-			wish: Request{Name: "train.py", Interpreter: "python3.12"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv"},
-			path: bin + "python3.12", argv: []string{bin + "python3.12", "-u", "train.py"}, kind: PythonScript,
+			request: Request{Name: "train.py", Interpreter: "python3.12"},
+			extra:   map[string]string{"VIRTUAL_ENV": dir + "/venv"},
+			path:    bin + "python3.12", argv: []string{bin + "python3.12", "-u", "train.py"}, kind: PythonScript,
 			source: "./train.py", arg: 3,
 		},
 		"interpreter by its path": {
-			wish: Request{Name: "train.py", Interpreter: "venv/bin/python"}, path: "venv/bin/python",
+			request: Request{Name: "train.py", Interpreter: "venv/bin/python"}, path: "venv/bin/python",
 			argv: []string{"venv/bin/python", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"module": {
-			wish: Request{Name: "flat", Start: spec.StartModule, Args: []string{"a"}}, path: bin + "python3",
+			request: Request{Name: "flat", Start: spec.StartModule, Args: []string{"a"}}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "flat", "a"}, kind: PythonModule, source: "./flat.py", arg: 4,
 		},
 		"module in a package": {
-			wish: Request{Name: "pkg.mod", Start: spec.StartModule}, path: bin + "python3",
+			request: Request{Name: "pkg.mod", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "pkg.mod"}, kind: PythonModule, source: "pkg/mod.py", arg: 4,
 		},
 		"module that is a package": {
-			wish: Request{Name: "pkg", Start: spec.StartModule}, path: bin + "python3",
+			request: Request{Name: "pkg", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "pkg"}, kind: PythonModule, source: "pkg/__main__.py", arg: 4,
 		},
 		"module behind a package": {
-			wish: Request{Name: "hidden", Start: spec.StartModule}, path: bin + "python3",
+			request: Request{Name: "hidden", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "hidden"}, kind: PythonModule, source: "hidden/__main__.py", arg: 4,
 		},
 		"module in a namespace": {
-			wish: Request{Name: "name.space", Start: spec.StartModule}, path: bin + "python3",
+			request: Request{Name: "name.space", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "name.space"}, kind: PythonModule, source: "name/space.py", arg: 4,
 		},
 		"module elsewhere": {
-			wish: Request{Name: "json.tool", Start: spec.StartModule}, path: bin + "python3",
+			request: Request{Name: "json.tool", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "json.tool"}, kind: PythonModule, arg: 4,
 		},
 		"python with a script": {
-			wish: Request{Name: "python3", Args: []string{"-u", "-X", "dev", "train.py", "x.py"}}, path: bin + "python3",
+			request: Request{Name: "python3", Args: []string{"-u", "-X", "dev", "train.py", "x.py"}}, path: bin + "python3",
 			argv: []string{"python3", "-u", "-X", "dev", "train.py", "x.py"}, source: "./train.py", arg: 1,
 		},
 		"python -m": {
-			wish: Request{Name: "python3", Args: []string{"-m", "pkg.mod"}}, path: bin + "python3",
+			request: Request{Name: "python3", Args: []string{"-m", "pkg.mod"}}, path: bin + "python3",
 			argv: []string{"python3", "-m", "pkg.mod"}, source: "pkg/mod.py", arg: 1,
 		},
 		"python -c": {
-			wish: Request{Name: "python3", Args: []string{"-c", "train.py"}}, path: bin + "python3",
+			request: Request{Name: "python3", Args: []string{"-c", "train.py"}}, path: bin + "python3",
 			argv: []string{"python3", "-c", "train.py"}, arg: 1,
 		},
 		"python -": {
-			wish: Request{Name: "python3", Args: []string{"-", "train.py"}}, path: bin + "python3",
+			request: Request{Name: "python3", Args: []string{"-", "train.py"}}, path: bin + "python3",
 			argv: []string{"python3", "-", "train.py"}, arg: 1,
 		},
 		"python with a missing script": {
-			wish: Request{Name: "python3", Args: []string{"gone.py"}}, path: bin + "python3",
+			request: Request{Name: "python3", Args: []string{"gone.py"}}, path: bin + "python3",
 			argv: []string{"python3", "gone.py"}, arg: 1,
 		},
 		"python alone": {
-			wish: Request{Name: "python3", Args: []string{"-u"}}, path: bin + "python3", argv: []string{"python3", "-u"}, arg: 1,
+			request: Request{Name: "python3", Args: []string{"-u"}}, path: bin + "python3", argv: []string{"python3", "-u"},
+			arg: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.wish.Lookup = func(name string) string {
+			test.request.Lookup = func(name string) string {
 				if value, ok := test.extra[name]; ok {
 					return value
 				}
 				return lookup(name)
 			}
-			got, err := Resolve(test.wish)
+			got, err := Resolve(test.request)
 			require.NoError(t, err)
 			require.Equal(t, Resolved{
 				Path: test.path, Argv: test.argv, Kind: cmp.Or(test.kind, Executable), Source: test.source,

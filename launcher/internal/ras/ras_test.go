@@ -202,7 +202,7 @@ func TestAskIsBounded(t *testing.T) {
 }
 
 // Something else listens there.
-func TestAskOfAStranger(t *testing.T) {
+func TestAskAnotherServer(t *testing.T) {
 	for name, tc := range map[string]struct{ says, want string }{
 		"greets":       {"SSH-2.0-OpenSSH_9.6\r\n", `"SSH-2.0-OpenSSH_9.6" is no answer of NCCL's`},
 		"long-winded":  {strings.Repeat("x", 4096), "too long"},

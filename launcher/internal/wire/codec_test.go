@@ -104,7 +104,7 @@ func TestEveryFieldIsSet(t *testing.T) {
 }
 
 // Each side can read the version of the other, whatever else differs.
-func TestOtherVersionsAreTold(t *testing.T) {
+func TestOtherVersionsAreReported(t *testing.T) {
 	for name, body := range map[string]string{
 		"the one before": "\x08\x04\x10\x02",
 		"a later one":    "\x08\x08\xff\xff\xff",
@@ -172,7 +172,7 @@ func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
 }
 
 // JSON has no such numbers: one of them would cost a plan or a report.
-func TestNumbersThatAreNone(t *testing.T) {
+func TestInvalidNumbers(t *testing.T) {
 	for _, value := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		sent := &Facts{Facts: spec.Facts{Machine: placement.Machine{Quota: value}}}
 		var read Facts

@@ -67,9 +67,9 @@ type answer struct {
 
 // Answer runs the worker and writes the facts that ask returns. It calls ask only if the requested
 // version is that of this program or "" (any).
-func Answer(stdout io.Writer, wished, version string, ask func() gpufacts.Facts) error {
+func Answer(stdout io.Writer, wanted, version string, ask func() gpufacts.Facts) error {
 	said := answer{Format: format, Version: version}
-	if wished == "" || wished == version {
+	if wanted == "" || wanted == version {
 		facts := ask()
 		said.Facts = &facts
 	}

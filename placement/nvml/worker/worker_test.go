@@ -23,9 +23,9 @@ const roleVariable = "NVML_WORKER_ROLE"
 // pipeVariable names a pipe. A role writes to it when it is ready.
 const pipeVariable = "NVML_WORKER_PIPE"
 
-var roles = map[string]func(wished string) error{
+var roles = map[string]func(version string) error{
 	"answers":        answers,
-	"tells nothing":  func(wished string) error { return Answer(os.Stdout, wished, "v1", failing) },
+	"tells nothing":  func(version string) error { return Answer(os.Stdout, version, "v1", failing) },
 	"says nothing":   func(string) error { return nil },
 	"prints garbage": func(string) error { return write("\x1b[31mloading\n" + strings.Repeat("x", 100)) },
 	"prints JSON":    func(string) error { return write(`{"gpus":[]}`) },
@@ -35,11 +35,11 @@ var roles = map[string]func(wished string) error{
 	"fails":          func(string) error { return errors.New("\nno library today") },
 	"crashes":        func(string) error { return syscall.Kill(os.Getpid(), syscall.SIGSEGV) },
 	"hangs":          func(string) error { return hang() },
-	"leaves a child": func(wished string) error { return leaveChild(wished) },
+	"leaves a child": func(version string) error { return leaveChild(version) },
 }
 
-func answers(wished string) error {
-	return Answer(os.Stdout, wished, "v1", func() gpufacts.Facts {
+func answers(version string) error {
+	return Answer(os.Stdout, version, "v1", func() gpufacts.Facts {
 		return gpufacts.Facts{GPUs: []gpufacts.GPU{{PCI: "a", Name: "H100"}}}
 	})
 }
@@ -73,14 +73,14 @@ func hang() error {
 }
 
 // leaveChild answers, but a process that does not end keeps its output open.
-func leaveChild(wished string) error {
+func leaveChild(version string) error {
 	child := exec.Command("/proc/self/exe")
 	child.Env = append(os.Environ(), roleVariable+"=hangs")
 	child.Stdout = os.Stdout
 	if err := child.Start(); err != nil {
 		return err
 	}
-	return answers(wished)
+	return answers(version)
 }
 
 func TestMain(m *testing.M) {
@@ -89,11 +89,11 @@ func TestMain(m *testing.M) {
 		os.Setenv("GORACE", "atexit_sleep_ms=0") // for workers with the race detector
 		os.Exit(m.Run())
 	}
-	wished := ""
+	version := ""
 	if len(os.Args) == 3 && os.Args[1] == Verb {
-		wished = os.Args[2]
+		version = os.Args[2]
 	}
-	if err := play(wished); err != nil {
+	if err := play(version); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(3)
 	}

@@ -133,7 +133,7 @@ func TestALongMessage(t *testing.T) {
 	require.True(t, bytes.Equal(long, got))
 }
 
-func TestWhoWaitsIsToldThatTheConnectionHasEnded(t *testing.T) {
+func TestWaitersLearnThatTheConnectionHasEnded(t *testing.T) {
 	for name, end := range map[string]func(o *Outbox, ours, client net.Conn){
 		"by Close":       func(o *Outbox, _, _ net.Conn) { o.Close() },
 		"by the client":  func(_ *Outbox, _, client net.Conn) { _ = client.Close() },

@@ -172,8 +172,8 @@ func (p *Line) noteOutside(wanted []hosts.Host) bool {
 	if found.Task != nil {
 		of = "step " + found.Task.Step
 	}
-	p.note("%s %s not among the nodes of %s (%s): all hosts are reached by SSH", hosts.Fold(outside), are,
-		of, hosts.Fold(hosts.Names(found.Hosts)))
+	p.note("%s %s not among the nodes of %s (%s): all hosts are reached by SSH", hosts.NodeList(outside), are,
+		of, hosts.NodeList(hosts.Names(found.Hosts)))
 	return true
 }
 

@@ -166,7 +166,7 @@ func (p *Line) exclude(all []hosts.Host, from string) []hosts.Host {
 		}
 		left, unknown := hosts.Exclude(all, names, p.around.IsThisHost)
 		if len(unknown) > 0 && !isVariable(list.From) {
-			p.problem("%s: %s: not among the hosts of %s", list.From, hosts.Fold(unknown), from)
+			p.problem("%s: %s: not among the hosts of %s", list.From, hosts.NodeList(unknown), from)
 		}
 		if len(left) == 0 && len(all) > 0 {
 			p.problem("%s leaves none of the hosts of %s", list.From, from)
@@ -222,6 +222,6 @@ func (p *Line) checkMaxSlots(all []hosts.Host) {
 		p.problem("%d ranks are more than max-slots=%d of %s (%s)", wanted, limit, all[0].Name, all[0].From)
 	default:
 		p.problem("%d ranks are more than the max-slots=%d of %s together (%s)", wanted, limit,
-			hosts.Fold(hosts.Names(all)), hostsFrom(p.programs))
+			hosts.NodeList(hosts.Names(all)), hostsFrom(p.programs))
 	}
 }

@@ -49,7 +49,7 @@ func merged(messages []message) (texts []string) {
 	for _, m := range messages {
 		text := m.text
 		if names := nodes[m.core]; len(names) > 1 {
-			text = hosts.Fold(names) + ": " + m.core
+			text = hosts.NodeList(names) + ": " + m.core
 		}
 		if !done[m.core] {
 			texts = append(texts, text)

@@ -42,9 +42,9 @@ const scontrolLimit = 2 * time.Second
 // hintNodes is the hint for nodes on which Slurm refuses a step: some are down in an allocation
 // with --no-kill, or are not part of the allocation.
 func hintNodes(cfg *Config) string {
-	list := hosts.Fold(cfg.Nodes)
+	list := hosts.NodeList(cfg.Nodes)
 	if down := downNodes(cfg); len(down) > 0 {
-		names, are := hosts.Fold(down), "are"
+		names, are := hosts.NodeList(down), "are"
 		if len(down) == 1 {
 			are = "is"
 		}

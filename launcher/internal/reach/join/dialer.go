@@ -308,9 +308,9 @@ func (d *dialer) secure(ctx context.Context, raw net.Conn, config *tls.Config, p
 	case err == nil:
 		return c, nil
 	case isTokenMismatch(err):
-		return nil, d.strangerRefused(port, otherToken)
+		return nil, d.refusedByOther(port, otherToken)
 	case isPlainAnswer(err):
-		return nil, d.strangerRefused(port, noToken)
+		return nil, d.refusedByOther(port, noToken)
 	}
 	return nil, err
 }
@@ -430,7 +430,7 @@ func (d *dialer) checkOwner(c net.Conn) error {
 }
 
 func (d *dialer) foreignError(port int, err error) error {
-	return d.strangerRefused(port, "without a token node 0 has to be of this user and on this host, and "+err.Error()+
+	return d.refusedByOther(port, "without a token node 0 has to be of this user and on this host, and "+err.Error()+
 		": give all nodes the same --token-file FILE")
 }
 
@@ -443,8 +443,8 @@ func (d *dialer) notifyWaiting() {
 	d.cfg.Notify(fmt.Sprintf(text, d.cfg.endpoint(), d.cfg.Timeout))
 }
 
-// strangerRefused is a refusal by a peer that may not be node 0 of this job.
-func (d *dialer) strangerRefused(port int, reason string) error {
+// refusedByOther is a refusal by a peer that may not be node 0 of this job.
+func (d *dialer) refusedByOther(port int, reason string) error {
 	refused := d.refused(port, "", reason)
 	refused.unverified = true
 	return refused

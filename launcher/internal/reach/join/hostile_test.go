@@ -172,10 +172,10 @@ func TestCrowdOfIdlePeers(t *testing.T) {
 // A scan from many addresses fills neither the screen nor the limit of notices about nodes.
 func TestTalkIsBounded(t *testing.T) {
 	log := newLog()
-	strangers := notices{notify: log.tell}
+	others := notices{notify: log.tell}
 	for i := range 1000 {
-		strangers.addPerAddr(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), "a stranger %d", i)
-		strangers.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "a stranger %d", i)
+		others.addPerAddr(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), "a stranger %d", i)
+		others.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "a stranger %d", i)
 	}
 	require.Len(t, log.lines, maxNotices+1)
 	require.Contains(t, log.lines[maxNotices], "they are not reported")

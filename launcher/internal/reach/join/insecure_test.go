@@ -139,11 +139,11 @@ func TestInsecureJoin(t *testing.T) {
 		require.Contains(t, log.text(), " without a token: anybody who reaches that port can take a node's place")
 	}
 	// one line if all processes print to one place
-	seat := newLog()
+	task := newLog()
 	cfg := at(port(h), 1)
-	cfg.RankPerNode, cfg.Notify = true, seat.tell
+	cfg.RankPerNode, cfg.Notify = true, task.tell
 	cfg.warn()
-	require.Empty(t, seat.text())
+	require.Empty(t, task.text())
 
 	cfg.Secret = secret
 	require.NoError(t, h.Close())
@@ -164,7 +164,7 @@ func TestNoSecret(t *testing.T) {
 				err.Error())
 		}
 	}
-	cfg := vouched(0, 2, 0, user{"alice", errors.New("did you start munged?")})
+	cfg := authenticated(0, 2, 0, user{"alice", errors.New("did you start munged?")})
 	cfg.Addr = "192.0.2.1"
 	_, err := Listen(t.Context(), cfg)
 	require.EqualError(t, err, "join nodes at 192.0.2.1:0: no token (MUNGE is not available: did you start "+

@@ -60,11 +60,11 @@ func TestOtherPorts(t *testing.T) {
 // Nodes skip another gorun job at the first port, whether it has its own token or none.
 func TestPortOfAnotherJob(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
-		for name, strangerKey := range map[string][]byte{"token": []byte("another secret, of another job!!"), "plain": nil} {
+		for name, otherKey := range map[string][]byte{"token": []byte("another secret, of another job!!"), "plain": nil} {
 			t.Run(name, func(t *testing.T) {
-				stranger := settings(0, 2, 0, strangerKey)
-				stranger.Self.ID, stranger.Self.Version = "another", "v2"
-				first := port(listenAmong(t, stranger))
+				unknown := settings(0, 2, 0, otherKey)
+				unknown.Self.ID, unknown.Self.Version = "another", "v2"
+				first := port(listenAmong(t, unknown))
 				head := settings(first, 2, 0, key)
 				_, free := occupied(t)
 				head.Ports = []int{free}

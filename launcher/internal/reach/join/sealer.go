@@ -151,12 +151,12 @@ func (d *dialer) requestSecret(ctx context.Context, port int) ([]byte, error) {
 func (d *dialer) openSecret(ctx context.Context, port int, hello *Hello, w *Welcome) ([]byte, error) {
 	text, err := d.cfg.Sealer.Open(ctx, w.Sealed)
 	if err != nil {
-		return nil, d.strangerRefused(port, "MUNGE does not authenticate the process at that port: "+err.Error())
+		return nil, d.refusedByOther(port, "MUNGE does not authenticate the process at that port: "+err.Error())
 	}
 	var s sealedSecret
 	if err := json.Unmarshal(text, &s); err != nil || s.ID != hello.ID || string(s.Nonce) != string(hello.Nonce) ||
 		len(s.Secret) < minSecret {
-		return nil, d.strangerRefused(port, "its sealed secret is for another node")
+		return nil, d.refusedByOther(port, "its sealed secret is for another node")
 	}
 	return s.Secret, nil
 }
@@ -168,9 +168,9 @@ func (d *dialer) readWelcome(c net.Conn, port int) (*Welcome, error) {
 	_, otherVersion := errors.AsType[*versionError](err)
 	switch {
 	case otherVersion:
-		return nil, d.strangerRefused(port, err.Error())
+		return nil, d.refusedByOther(port, err.Error())
 	case isTokenMismatch(err): // node 0 verifies our key after our side of the handshake is done
-		return nil, d.strangerRefused(port, otherToken)
+		return nil, d.refusedByOther(port, otherToken)
 	case err != nil:
 		return nil, err
 	case w.Refusal != "" && w.Retry:

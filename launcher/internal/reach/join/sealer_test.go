@@ -30,8 +30,8 @@ func (u user) Open(_ context.Context, sealed []byte) ([]byte, error) {
 	return text, u.dead
 }
 
-// vouched returns the settings of a node with a Sealer.
-func vouched(port, n, rank int, by Sealer) Config {
+// authenticated returns the settings of a node with a Sealer.
+func authenticated(port, n, rank int, by Sealer) Config {
 	cfg := settings(port, n, rank, nil)
 	cfg.Sealer = by
 	return cfg
@@ -39,11 +39,11 @@ func vouched(port, n, rank int, by Sealer) Config {
 
 func TestNodesOfOneUserHaveASecret(t *testing.T) {
 	alice := user{name: "alice"}
-	h := listenAmong(t, vouched(0, 3, 0, alice))
+	h := listenAmong(t, authenticated(0, 3, 0, alice))
 	require.False(t, h.IsInsecure())
 	nodes := []*coming{
-		come(t, t.Context(), vouched(port(h), 3, 1, alice)),
-		come(t, t.Context(), vouched(port(h), 3, 2, alice)),
+		come(t, t.Context(), authenticated(port(h), 3, 1, alice)),
+		come(t, t.Context(), authenticated(port(h), 3, 2, alice)),
 	}
 	members := wait(t, h)
 	for i, n := range nodes {
@@ -53,7 +53,7 @@ func TestNodesOfOneUserHaveASecret(t *testing.T) {
 	}
 }
 
-func TestWhoIsVouchedFor(t *testing.T) {
+func TestWhoIsAuthenticated(t *testing.T) {
 	alice, bob := user{name: "alice"}, user{name: "bob"}
 	dead := user{"alice", errors.New("did you start munged?")}
 	for name, c := range map[string]struct {
@@ -68,8 +68,8 @@ func TestWhoIsVouchedFor(t *testing.T) {
 		"somebody else's words": {forger{alice}, alice, "is for another node"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := listenAmong(t, vouched(0, 2, 0, c.head))
-			node := come(t, t.Context(), vouched(port(h), 2, 1, c.node))
+			h := listenAmong(t, authenticated(0, 2, 0, c.head))
+			node := come(t, t.Context(), authenticated(port(h), 2, 1, c.node))
 			<-node.done
 			var refused *RefusedError
 			require.ErrorAs(t, node.err, &refused)
@@ -92,27 +92,27 @@ func (f forger) Seal(ctx context.Context, text []byte) ([]byte, error) {
 
 // A given token takes precedence over a sealed identity.
 func TestTokenBesideAVoucher(t *testing.T) {
-	head, node := vouched(0, 2, 0, user{name: "alice"}), vouched(0, 2, 1, user{name: "alice"})
+	head, node := authenticated(0, 2, 0, user{name: "alice"}), authenticated(0, 2, 1, user{name: "alice"})
 	head.Secret, node.Secret = secret, secret
 	h := listenAmong(t, head)
 	node.Port = port(h)
 	meet(t, h, node)
-	without := come(t, t.Context(), vouched(port(h), 2, 1, user{name: "alice"}))
+	without := come(t, t.Context(), authenticated(port(h), 2, 1, user{name: "alice"}))
 	<-without.done
 	require.ErrorContains(t, without.err, "node 0 requires a token")
 }
 
 // Nodes skip another job's node 0 before they seal anything.
-func TestVouchedNodesPassAnotherJobBy(t *testing.T) {
+func TestAuthenticatedNodesSkipAnotherJob(t *testing.T) {
 	alice := user{name: "alice"}
-	other := vouched(0, 2, 0, alice)
+	other := authenticated(0, 2, 0, alice)
 	other.Self.ID = "another"
 	first := port(listenAmong(t, other))
-	head := vouched(first, 2, 0, alice)
+	head := authenticated(first, 2, 0, alice)
 	_, free := occupied(t)
 	head.Ports = []int{free}
 	h := listenAmong(t, head)
-	cfg := vouched(first, 2, 1, alice)
+	cfg := authenticated(first, 2, 1, alice)
 	cfg.Ports = head.Ports
 	meet(t, h, cfg)
 }
@@ -120,7 +120,7 @@ func TestVouchedNodesPassAnotherJobBy(t *testing.T) {
 // The peer that seals the answer may be slow or never send it. The launcher survives both, and an incomplete request
 // costs one descriptor for a while.
 func TestQuestionsThatEndEarly(t *testing.T) {
-	cfg := vouched(0, 2, 0, user{name: "alice"})
+	cfg := authenticated(0, 2, 0, user{name: "alice"})
 	cfg.patience = 50 * time.Millisecond
 	h := listenAmong(t, cfg)
 	for _, text := range []string{
@@ -134,5 +134,5 @@ func TestQuestionsThatEndEarly(t *testing.T) {
 		_, _ = bytes.NewBuffer(nil).ReadFrom(c)
 		c.Close()
 	}
-	meet(t, h, vouched(port(h), 2, 1, user{name: "alice"}))
+	meet(t, h, authenticated(port(h), 2, 1, user{name: "alice"}))
 }

@@ -142,21 +142,21 @@ func TestImpostorsOfNodeZero(t *testing.T) {
 			node := come(t, t.Context(), cfg)
 			theirs := careless(t, roleHead)
 			i.change(t, roleHead, theirs)
-			heard := make(chan []byte, 1)
+			received := make(chan []byte, 1)
 			go func() {
 				c, err := l.Accept()
 				if err != nil {
-					heard <- nil
+					received <- nil
 					return
 				}
 				defer c.Close()
 				_ = c.SetDeadline(time.Now().Add(time.Minute))
 				said, _ := io.ReadAll(tls.Server(c, theirs))
-				heard <- said
+				received <- said
 			}()
 			<-node.done
 			require.Error(t, node.err)
-			require.Empty(t, <-heard)
+			require.Empty(t, <-received)
 		})
 	}
 }

@@ -22,8 +22,8 @@ func know(t *testing.T, server *remotetest.Server, lines ...string) {
 	require.NoError(t, os.WriteFile(server.Known, []byte(strings.Join(append(lines, ""), "\n")), 0o600))
 }
 
-// stranger returns a key that belongs to no server.
-func stranger(t *testing.T, kind string) string {
+// unknownKey returns a key that belongs to no server.
+func unknownKey(t *testing.T, kind string) string {
 	return remotetest.Keygen(t, filepath.Join(t.TempDir(), "stranger"), kind, "")
 }
 
@@ -55,11 +55,11 @@ func TestAcceptNewAddsTheKey(t *testing.T) {
 		require.NoError(t, os.WriteFile(server.Known, []byte("# no end of line"), 0o600))
 		second.Known = server.Known
 		var mu sync.Mutex
-		var told []string
-		tell := func(remark string) {
+		var notices []string
+		tell := func(comment string) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, remark)
+			notices = append(notices, comment)
 		}
 		var all sync.WaitGroup
 		for _, one := range []*remotetest.Server{server, second} {
@@ -76,8 +76,8 @@ func TestAcceptNewAddsTheKey(t *testing.T) {
 			}
 		}
 		all.Wait()
-		require.Len(t, told, 2, "%q", told)
-		require.Contains(t, strings.Join(told, "\n"), "added the host key of "+server.KnownName()+" to "+server.Known)
+		require.Len(t, notices, 2, "%q", notices)
+		require.Contains(t, strings.Join(notices, "\n"), "added the host key of "+server.KnownName()+" to "+server.Known)
 		text, err := os.ReadFile(server.Known)
 		require.NoError(t, err)
 		require.Equal(t, 3, strings.Count(string(text), "\n"), "%s", text)
@@ -106,11 +106,11 @@ func TestStrictNoIsNoBlindAccept(t *testing.T) {
 	server := remotetest.NewServer(t)
 	config := server.Config("StrictHostKeyChecking no")
 	know(t, server)
-	var told []string
-	works(t, dial(t, ssh.Config{ConfigFile: config, Notify: func(remark string) { told = append(told, remark) }}))
-	require.Len(t, told, 2)
-	require.Contains(t, told[0], "StrictHostKeyChecking no is taken as accept-new")
-	know(t, server, server.KnownName()+" "+remotetest.PublicKey(t, stranger(t, "ed25519")))
+	var notices []string
+	works(t, dial(t, ssh.Config{ConfigFile: config, Notify: func(comment string) { notices = append(notices, comment) }}))
+	require.Len(t, notices, 2)
+	require.Contains(t, notices[0], "StrictHostKeyChecking no is taken as accept-new")
+	know(t, server, server.KnownName()+" "+remotetest.PublicKey(t, unknownKey(t, "ed25519")))
 	refuse(t, ssh.Config{ConfigFile: config}, remote.StepHostKey)
 }
 
@@ -118,7 +118,7 @@ func TestStrictNoIsNoBlindAccept(t *testing.T) {
 func TestChangedHostKeyIsRefused(t *testing.T) {
 	server := remotetest.NewServer(t)
 	for _, kind := range []string{"ed25519", "ecdsa"} { // a key of another type does not bypass the known one
-		know(t, server, "# first", server.KnownName()+" "+remotetest.PublicKey(t, stranger(t, kind)))
+		know(t, server, "# first", server.KnownName()+" "+remotetest.PublicKey(t, unknownKey(t, kind)))
 		f := refuse(t, ssh.Config{ConfigFile: server.Config(), AcceptNew: true}, remote.StepHostKey)
 		require.Contains(t, f.Text, "THE HOST KEY HAS CHANGED")
 		require.Contains(t, f.Text, server.Known+":2 has SHA256:")
@@ -140,7 +140,7 @@ func TestRevokedHostKeyIsRefused(t *testing.T) {
 func TestFormsOfKnownHosts(t *testing.T) {
 	server := remotetest.NewServer(t)
 	key := remotetest.PublicKey(t, server.HostKey)
-	other := remotetest.PublicKey(t, stranger(t, "ed25519"))
+	other := remotetest.PublicKey(t, unknownKey(t, "ed25519"))
 	port := fmt.Sprint(server.Port)
 	for name, lines := range map[string][]string{
 		"a pattern":      {"[127.0.0.*]:" + port + " " + key},

@@ -11,7 +11,7 @@ import (
 )
 
 // Seat is the placement of one rank on the machine.
-type Seat struct {
+type Placement struct {
 	Rank int
 	// CPUs are the CPUs that the rank is bound to. An empty set means all CPUs of the job.
 	CPUs placement.CPUSet
@@ -31,13 +31,13 @@ type Seat struct {
 // The class of a GPU is the worst path to another rank's GPU. The NIC is the nearest one to the GPU.
 // Each character of a core map is a hardware thread. B marks the threads that the rank is bound to, /
 // separates cores, and brackets enclose packages. Consecutive equal ranks share one line.
-func Seats(m placement.Machine, seats []Seat, style Style) string {
+func Placements(m placement.Machine, placed []Placement, style Style) string {
 	m = cleaned(m)
-	w := &seating{machine: m, topo: m.Topology, style: style, parts: parts(m.Topology)}
+	w := &placementList{machine: m, topo: m.Topology, style: style, parts: parts(m.Topology)}
 	held := map[string]bool{}
-	for _, s := range seats {
+	for _, s := range placed {
 		cleanValue(reflect.ValueOf(&s.GPUs).Elem())
-		w.seats = append(w.seats, s)
+		w.placed = append(w.placed, s)
 		for _, g := range s.GPUs {
 			if !held[g.PCI] {
 				held[g.PCI], w.held = true, append(w.held, g)
@@ -45,7 +45,7 @@ func Seats(m placement.Machine, seats []Seat, style Style) string {
 		}
 	}
 	w.pair()
-	rows := w.fold()
+	rows := w.rows()
 	for _, r := range rows {
 		writeLine(&w.Builder, fmt.Sprintf("%s %s %s", r.names(), style.arrow(), r.text), style.width(), 4)
 	}
@@ -53,13 +53,13 @@ func Seats(m placement.Machine, seats []Seat, style Style) string {
 	return style.render(w.String())
 }
 
-type seating struct {
+type placementList struct {
 	strings.Builder
 	machine placement.Machine
 	topo    *placement.Topology
 	style   Style
 	parts   []part
-	seats   []Seat
+	placed  []Placement
 	nearest map[string]nearNIC // by PCI address of a GPU
 	held    []placement.GPU    // the GPUs of all ranks, without duplicates
 	starts  map[coreRun]int    // first seats that can be combined
@@ -73,7 +73,7 @@ type nearNIC struct {
 
 // pair assigns the nearest NIC to each GPU, and prefers the NIC with the fewest GPUs. It ignores NICs
 // that are down or slower than half of the best rate.
-func (w *seating) pair() {
+func (w *placementList) pair() {
 	w.nearest = map[string]nearNIC{}
 	nics := usableNICs(w.topo)
 	taken := make([]int, len(nics))
@@ -108,7 +108,7 @@ func compareNICs(d device, a, b *placement.NIC, taken int) int {
 		cmp.Compare(b.Gbps, a.Gbps), taken)
 }
 
-func (w *seating) place(s Seat) string {
+func (w *placementList) place(s Placement) string {
 	words := []string{w.cpus(s.CPUs)}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -126,7 +126,7 @@ func (w *seating) place(s Seat) string {
 
 // cpus describes CPUs by NUMA node and core: "numa 1 cores 24-31". It lists CPU numbers if the set has
 // only some threads of a core.
-func (w *seating) cpus(set placement.CPUSet) string {
+func (w *placementList) cpus(set placement.CPUSet) string {
 	if set.Len() == 0 {
 		return "not bound"
 	}
@@ -157,7 +157,7 @@ type share struct {
 }
 
 // shares returns the parts of a set by NUMA node number.
-func (w *seating) shares(set placement.CPUSet) (all []share) {
+func (w *placementList) shares(set placement.CPUSet) (all []share) {
 	for _, parts := range grouped(w.parts, func(p part) int { return p.node }) {
 		own := share{node: parts[0].node, whole: true}
 		for _, p := range parts {
@@ -178,7 +178,7 @@ func (w *seating) shares(set placement.CPUSet) (all []share) {
 }
 
 // worst returns the worst path from a GPU to the GPU of another rank.
-func (w *seating) worst(g *placement.GPU) (worst placement.Path, found bool) {
+func (w *placementList) worst(g *placement.GPU) (worst placement.Path, found bool) {
 	for _, other := range w.held {
 		if other.PCI == g.PCI {
 			continue
@@ -191,35 +191,35 @@ func (w *seating) worst(g *placement.GPU) (worst placement.Path, found bool) {
 }
 
 // seatRow is a line for one or several equal ranks.
-type seatRow struct {
+type placementRow struct {
 	ranks []int
 	text  string
 	cpus  placement.CPUSet
 }
 
-func (r seatRow) names() string { return numbered("rank", r.ranks) }
+func (r placementRow) names() string { return numbered("rank", r.ranks) }
 
 // manyRanks is the minimum number of neighbors with different cores that share a line.
 const manyRanks = 32
 
 // fold combines consecutive equal ranks into one row. It also combines many ranks without GPUs if they
 // have equal numbers of consecutive cores.
-func (w *seating) fold() []seatRow {
-	var rows []seatRow
+func (w *placementList) rows() []placementRow {
+	var rows []placementRow
 	w.starts = map[coreRun]int{}
-	for i, s := range w.seats {
-		if run, ok := w.alone(s); ok && len(w.seats) > manyRanks {
+	for i, s := range w.placed {
+		if run, ok := w.alone(s); ok && len(w.placed) > manyRanks {
 			w.starts[run] = i
 		}
 	}
-	done := make([]bool, len(w.seats))
-	for i, s := range w.seats {
+	done := make([]bool, len(w.placed))
+	for i, s := range w.placed {
 		if done[i] {
 			continue
 		}
-		row := seatRow{ranks: []int{s.Rank}, text: w.place(s), cpus: s.CPUs}
-		for next := i + 1; next < len(w.seats) && !done[next] && w.place(w.seats[next]) == row.text; next++ {
-			row.ranks, done[next] = append(row.ranks, w.seats[next].Rank), true
+		row := placementRow{ranks: []int{s.Rank}, text: w.place(s), cpus: s.CPUs}
+		for next := i + 1; next < len(w.placed) && !done[next] && w.place(w.placed[next]) == row.text; next++ {
+			row.ranks, done[next] = append(row.ranks, w.placed[next].Rank), true
 		}
 		if len(row.ranks) == 1 {
 			w.chain(i, &row, done)
@@ -234,8 +234,8 @@ type coreRun struct{ node, first, cores int }
 
 // chain extends the row of seat i with seats on the next cores. Their numbers of cores are equal, and
 // their ranks have the same step.
-func (w *seating) chain(i int, row *seatRow, done []bool) {
-	run, ok := w.alone(w.seats[i])
+func (w *placementList) chain(i int, row *placementRow, done []bool) {
+	run, ok := w.alone(w.placed[i])
 	if !ok {
 		return
 	}
@@ -247,7 +247,7 @@ func (w *seating) chain(i int, row *seatRow, done []bool) {
 		}
 		step, at, done[next] = next-at, next, true
 		all += run.cores
-		row.ranks, row.cpus = append(row.ranks, w.seats[next].Rank), row.cpus.Union(w.seats[next].CPUs)
+		row.ranks, row.cpus = append(row.ranks, w.placed[next].Rank), row.cpus.Union(w.placed[next].CPUs)
 	}
 	if len(row.ranks) > 1 {
 		row.text = fmt.Sprintf("numa %d cores %d-%d, %d each", run.node, run.first, run.first+all-1, run.cores)
@@ -255,7 +255,7 @@ func (w *seating) chain(i int, row *seatRow, done []bool) {
 }
 
 // alone reports whether a seat is a range of whole cores in one NUMA node, without GPUs.
-func (w *seating) alone(s Seat) (run coreRun, ok bool) {
+func (w *placementList) alone(s Placement) (run coreRun, ok bool) {
 	shares := w.shares(s.CPUs)
 	if len(shares) != 1 || !shares[0].whole || len(s.GPUs) > 0 {
 		return coreRun{}, false
@@ -265,7 +265,7 @@ func (w *seating) alone(s Seat) (run coreRun, ok bool) {
 }
 
 // maps writes the core maps of bound rows.
-func (w *seating) maps(rows []seatRow) {
+func (w *placementList) maps(rows []placementRow) {
 	width := 0
 	for _, r := range rows {
 		width = max(width, columns(r.names()))
@@ -284,14 +284,14 @@ func (w *seating) maps(rows []seatRow) {
 
 // coreMap draws a set with one character per hardware thread and brackets around packages. If the map
 // is too wide, it counts consecutive equal cores: [24×../8×BB].
-func (w *seating) coreMap(set placement.CPUSet, width int) []string {
+func (w *placementList) coreMap(set placement.CPUSet, width int) []string {
 	packages := w.packageCores(set)
-	for _, write := range []func([]string) string{allCores, foldedCores} {
+	for _, write := range []func([]string) string{allCores, countedCores} {
 		if text := bracketed(packages, write); columns(text) <= width {
 			return []string{text}
 		}
 	}
-	return wrap(strings.ReplaceAll(bracketed(packages, foldedCores), "][", "] ["), width, 0) // wraps between packages
+	return wrap(strings.ReplaceAll(bracketed(packages, countedCores), "][", "] ["), width, 0) // wraps between packages
 }
 
 func bracketed(packages [][]string, write func([]string) string) string {
@@ -305,7 +305,7 @@ func bracketed(packages [][]string, write func([]string) string) string {
 func allCores(cores []string) string { return strings.Join(cores, "/") }
 
 // packageCores returns the cores of each package in core map order.
-func (w *seating) packageCores(set placement.CPUSet) [][]string {
+func (w *placementList) packageCores(set placement.CPUSet) [][]string {
 	var all [][]string
 	for _, parts := range byPackage(w.parts) {
 		var texts []string
@@ -324,7 +324,7 @@ func (w *seating) packageCores(set placement.CPUSet) [][]string {
 }
 
 // foldedCores counts consecutive equal cores.
-func foldedCores(cores []string) string {
+func countedCores(cores []string) string {
 	var texts []string
 	for i := 0; i < len(cores); {
 		n := 1

@@ -10,7 +10,7 @@ import (
 
 // Wish selects facts about NVIDIA GPUs that the kernel's files may lack. The zero value selects
 // nothing and costs nothing.
-type Wish struct {
+type Query struct {
 	// All selects all facts, for a picture of the machine.
 	All bool
 	// Users selects whether each GPU is in use (--gpus free).
@@ -32,7 +32,7 @@ type Signs struct {
 
 // NeedsLibrary reports whether to query the library. A query takes seconds if no process holds the
 // driver open.
-func (w Wish) NeedsLibrary(m placement.Machine, signs Signs) bool {
+func (w Query) NeedsLibrary(m placement.Machine, signs Signs) bool {
 	gpus := nvidias(m)
 	if len(gpus) == 0 {
 		return signs.Hidden && (w.All || w.Users || w.Names)
@@ -52,7 +52,7 @@ func nvidias(m placement.Machine) (gpus []placement.GPU) {
 
 // Complete adds the library's facts to a machine. If facts are missing, the notes name them and the
 // reason. err is the error of the query.
-func (w Wish) Complete(m *placement.Machine, f Facts, err error) (notes []string) {
+func (w Query) Complete(m *placement.Machine, f Facts, err error) (notes []string) {
 	gpus := len(nvidias(*m))
 	switch {
 	case err != nil:
@@ -72,7 +72,7 @@ func (w Wish) Complete(m *placement.Machine, f Facts, err error) (notes []string
 }
 
 // unknown describes the facts that are unavailable without the library.
-func (w Wish) unknown(gpus int) string {
+func (w Query) unknown(gpus int) string {
 	if gpus == 0 {
 		return "NVIDIA's GPUs, of which no file tells here, are not known"
 	}
@@ -81,14 +81,14 @@ func (w Wish) unknown(gpus int) string {
 	}
 	var parts []string
 	for _, part := range []struct {
-		wished bool
-		text   string
+		selected bool
+		text     string
 	}{
 		{w.Users, "who uses the GPUs is not known, all count as free"},
 		{w.Names, "UUIDs of GPUs and of their parts (MIG) are not known"},
 		{w.Links, "NVLinks are not known"},
 	} {
-		if part.wished {
+		if part.selected {
 			parts = append(parts, part.text)
 		}
 	}
