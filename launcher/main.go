@@ -24,7 +24,11 @@ func Main() {
 }
 
 // Explain describes in a few lines why a job failed; "" for a successful one.
-func Explain(r *Result) string { return r.Report(diagnosis.SignalName) }
+func Explain(r *Result) string { return r.Report(diagnosis.SignalName, false) }
+
+// ExplainBelow is Explain for the terminal that shows the output of the ranks: it leaves out what
+// the failed rank printed there.
+func ExplainBelow(r *Result) string { return r.Report(diagnosis.SignalName, true) }
 
 // ErrorFile returns what torchrun writes to the file that its own TORCHELASTIC_ERROR_FILE names:
 // the error file of the rank that failed first, with its exit code, or the reason if no rank

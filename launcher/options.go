@@ -37,7 +37,7 @@ type settings struct {
 	loginLimit     time.Duration // for a login if Spec.Reach has no timeout; 0: as long as reaching the host may take
 	progress       func(*Progress) (end func())
 	nvml           nvml.Program
-	colour         bool
+	colour         [2]bool // of stdout and stderr
 	ascii          bool
 	planned        func(*job.Plan)
 	started        func(*job.Plan, []int)
@@ -107,8 +107,10 @@ func WithPlanned(f func(*job.Plan)) Option { return func(s *settings) { s.planne
 // places (see registry.Places). By default the job is not listed.
 func WithRegistry(places []string) Option { return func(s *settings) { s.registry = places } }
 
-// WithColour colours labels on terminals.
-func WithColour(on bool) Option { return func(s *settings) { s.colour = on } }
+// WithColour colours the labels on standard output and standard error.
+func WithColour(stdout, stderr bool) Option {
+	return func(s *settings) { s.colour = [2]bool{stdout, stderr} }
+}
 
 // WithASCII draws with ASCII characters only.
 func WithASCII(on bool) Option { return func(s *settings) { s.ascii = on } }

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"path"
 	"slices"
@@ -47,9 +48,11 @@ func (h *head) explainFailure(r *job.Result) {
 	f := r.First
 	exit, _ := h.sup.Exit(f.Rank)
 	r.ErrorFile = forwardedErrorFile(exit.ErrorFile, exit.Code, exit.Signal)
-	f.LastLines = h.lastLines(f.Rank, exit.LastLines)
-	last := f.LastLines
-	f.Traceback, f.LastLines = splitTraceback(f.LastLines, exit.ErrorFile)
+	last, stream := h.lastOutput(f.Rank, exit.LastLines)
+	f.Traceback, f.LastLines = splitTraceback(last, exit.ErrorFile)
+	fromFile := len(f.Traceback) > 0 && len(f.LastLines) > 0
+	f.OnTerminal = stream > 0 && !fromFile && h.console.Shown(f.Rank, stream) && isTerminal(h.settings.stderr)
+	f.Label = h.quoteLabel(f.Rank)
 	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
 		f.Hint = diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.otherTails(f.Rank))
 	}
@@ -81,15 +84,33 @@ func (h *head) otherTails(but int) iter.Seq2[int, []string] {
 // lastLines returns a rank's last lines: of its standard error if there are any, else of its log
 // file or standard output.
 func (h *head) lastLines(rank int, logged []string) []string {
+	lines, _ := h.lastOutput(rank, logged)
+	return lines
+}
+
+// lastOutput returns lastLines and the stream that the console got them from, 0 for a log file.
+func (h *head) lastOutput(rank int, logged []string) (lines []string, stream int) {
 	if h.logs != nil {
 		logged = h.logs.last(rank)
 	}
-	for _, last := range [][]string{h.console.Tail(rank, 2), logged, h.console.Tail(rank, 1)} {
-		if last = diagnosis.WithoutAbortHelp(last); len(last) > 0 {
-			return last
+	for _, from := range []int{2, 0, 1} {
+		lines = logged
+		if from != 0 {
+			lines = h.console.Tail(rank, from)
+		}
+		if lines = diagnosis.WithoutAbortHelp(lines); len(lines) > 0 {
+			return lines, from
 		}
 	}
-	return nil
+	return nil, 0
+}
+
+// quoteLabel is what quoted lines of a rank begin with in a pipe or file, where lines of many jobs may meet.
+func (h *head) quoteLabel(rank int) string {
+	if isTerminal(h.settings.stderr) || h.spec.Output.Label == job.LabelNever || len(h.plan.Load().Ranks) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("[%d] ", rank)
 }
 
 // splitTraceback finds the exception that ended a rank, in PyTorch's error file or in its last

@@ -287,7 +287,7 @@ func TestForwardSignals(t *testing.T) {
 		launcher.WithSignals(func(signals chan<- os.Signal) { subscribed <- signals }))
 	require.NoError(t, err)
 	assert.Equal(t, 130, r.ExitCode)
-	assert.Contains(t, launcher.Explain(r), "ended by SIGINT")
+	assert.Contains(t, launcher.Explain(r), "stopped by SIGINT")
 }
 
 func TestStall(t *testing.T) {
@@ -331,7 +331,7 @@ func TestRestarts(t *testing.T) {
 	}
 	assert.NotContains(t, stdout.String(), "found true")
 	require.Len(t, said, 2)
-	assert.Regexp(t, `^rank 1 failed after \S+, exit code 3; restart 1 of 3$`, said[0])
+	assert.Regexp(t, `^rank 1 failed after \S+: exit code 3; restart 1 of 3$`, said[0])
 	require.Len(t, r.Attempts, 2)
 	assert.Equal(t, 4, r.Attempts[1].First.Code)
 	assert.Empty(t, launcher.Explain(r), "the last attempt succeeded")
@@ -342,7 +342,7 @@ func TestRestartBudget(t *testing.T) {
 	s.Restarts = job.Restarts{Max: 1, Delay: -1}
 	r, _, _ := run(t, s)
 	assert.Equal(t, 17, r.ExitCode)
-	assert.Regexp(t, `(?m)^  before   attempt 0: rank 1 failed after \S+, exit code 17$`, launcher.Explain(r))
+	assert.Regexp(t, `(?m)^  before   attempt 0: rank 1 failed after \S+: exit code 17$`, launcher.Explain(r))
 }
 
 func TestCancelDuringRestartDelay(t *testing.T) {
@@ -369,8 +369,8 @@ func TestDeadlineDuringRestartDelay(t *testing.T) {
 	assert.Equal(t, job.CauseTimeout, r.Cause)
 	assert.Equal(t, job.ExitTimeout, r.ExitCode)
 	assert.GreaterOrEqual(t, r.After, s.Timeout, "counted from the first start")
-	assert.Regexp(t, `^gorun: the job ran into its deadline \(--timeout\) after \S+
-  before   attempt 0: rank 1 failed after \S+, exit code 17
+	assert.Regexp(t, `^gorun: timed out after \S+ \(--timeout\)
+  before   attempt 0: rank 1 failed after \S+: exit code 17
 exit 124
 $`, launcher.Explain(r))
 }
@@ -406,7 +406,7 @@ func TestHang(t *testing.T) {
 	assert.Equal(t, "ready", r.Hang.Ranks[1].LastLine)
 	require.NotEmpty(t, r.Hang.Ranks[1].Stack)
 	assert.Contains(t, r.Hang.Ranks[1].Stack[0], "[select (no cases)]")
-	assert.Contains(t, launcher.Explain(r), "gorun: nothing has been printed and nothing came further in the store for ")
+	assert.Contains(t, launcher.Explain(r), "gorun: hang: no output and no rendezvous progress for ")
 }
 
 func TestDeadline(t *testing.T) {

@@ -170,7 +170,7 @@ func (d diagnosis) healthy() []string {
 	for i := range words {
 		words[i] = d.mark("") + " " + words[i]
 	}
-	return show.WrapWords(words, "  ", textWidth(d.style))
+	return printable.WrapWords(words, "  ", textWidth(d.style))
 }
 
 // finding formats what is wrong and where, what was read, and how to fix it.
@@ -193,7 +193,7 @@ func (d diagnosis) wrap(line, indent, nextIndent string) []string {
 	if !d.all || d.style.Width == 0 || utf8.RuneCountInString(indent+line) <= d.style.Width {
 		return []string{indent + line}
 	}
-	lines := show.Wrap(line, max(d.style.Width, minWidth)-len(nextIndent))
+	lines := printable.Wrap(line, max(d.style.Width, minWidth)-len(nextIndent))
 	for i := range lines {
 		lines[i] = indent + lines[i]
 		indent = nextIndent

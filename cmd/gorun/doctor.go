@@ -14,6 +14,7 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
+	"gorun/internal/printable"
 	"gorun/internal/shellwords"
 	"gorun/launcher"
 	"gorun/launcher/doctor"
@@ -196,7 +197,7 @@ func (o *doctorOptions) explainChecks() error {
 			})
 			continue
 		}
-		why := strings.Join(show.Wrap(check.Why, textWidth(show.Style(o.stdout))), "\n")
+		why := strings.Join(printable.Wrap(check.Why, textWidth(show.Style(o.stdout))), "\n")
 		checks, texts = append(checks, check), append(texts, check.ID+": "+check.What+"\n\n"+why+"\n")
 	}
 	err := o.printResult("checks", checkList{checks}, func() string { return strings.Join(texts, "\n") })

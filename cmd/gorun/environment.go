@@ -205,7 +205,7 @@ func (e *environment) footer(width int) (text string) {
 			" for this host only: --json lists them as withheld, -x NAME sends one.")
 	}
 	for _, line := range lines {
-		text += strings.Join(show.Wrap(line, cmp.Or(width, math.MaxInt)), "\n") + "\n"
+		text += strings.Join(printable.Wrap(line, cmp.Or(width, math.MaxInt)), "\n") + "\n"
 	}
 	return text
 }

@@ -13,6 +13,7 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
+	"gorun/internal/printable"
 	"gorun/launcher/doctor/signature"
 	"gorun/launcher/job"
 )
@@ -390,5 +391,5 @@ func wrapCommands(text string, width int) []string {
 	for i, word := range words {
 		words[i] = strings.ReplaceAll(word, "`", "")
 	}
-	return show.WrapWords(words, " ", width)
+	return printable.WrapWords(words, " ", width)
 }

@@ -182,7 +182,7 @@ func (l *lintReport) text(findingsOnly bool) string {
 			what = nccl.Shown(f.Name) + "=" + nccl.Shown(f.Value)
 		}
 		fmt.Fprintf(&b, "%s: %s\n", printable.Text(settingPlace(f.Assignment)), printable.Text(what))
-		b.WriteString(show.Item("", show.Wrap(sentences(f.Text, f.Advice), envWidth-4), 4))
+		b.WriteString(show.Item("", printable.Wrap(sentences(f.Text, f.Advice), envWidth-4), 4))
 	}
 	if findingsOnly {
 		return b.String()

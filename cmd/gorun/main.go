@@ -17,6 +17,7 @@ import (
 	"os"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/internal/printable"
 	"gorun/launcher"
 	"gorun/launcher/job"
@@ -62,7 +63,8 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 
 // notify writes one of gorun's own messages, with text from outside escaped and shortened.
 func notify(stderr io.Writer, text string) {
-	_, _ = fmt.Fprintf(stderr, "gorun: %s\n", printable.Text(printable.Short(text)))
+	line := "gorun: " + printable.Text(printable.Short(text)) + "\n"
+	_, _ = io.WriteString(stderr, show.MessagesFor(stderr).Wrap(line))
 }
 
 // printNotes prints the notes on a command line.

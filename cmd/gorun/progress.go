@@ -47,7 +47,7 @@ func newProgressScreen(inv dialect.Invocation, out *os.File, getenv func(string)
 	return &progressScreen{
 		out: out, bar: !inv.Quiet && getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd())),
 		verbose: inv.Verbose > 0 && !inv.Quiet,
-		style:   barStyle{ascii: !show.UTF8(getenv), colour: show.Colour()},
+		style:   barStyle{ascii: !show.UTF8(getenv), colour: show.Colour(out)},
 	}
 }
 

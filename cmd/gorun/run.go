@@ -29,7 +29,8 @@ func runJob(inv dialect.Invocation) int {
 		launcher.WithPlanned(func(p *job.Plan) {
 			plan = p
 			displayPlan(inv, p)
-		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(show.Colour()), launcher.WithASCII(!show.UTF8(os.Getenv)))
+		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(show.Colour(os.Stdout), show.Colour(os.Stderr)),
+		launcher.WithASCII(!show.UTF8(os.Getenv)))
 	if inv.DryRun {
 		return dryRun(inv, options)
 	}
@@ -59,7 +60,7 @@ func runJob(inv dialect.Invocation) int {
 		if inv.Display.ExitCodes && plan != nil {
 			_ = writeTo("-", exitCodes(plan, result.Ranks))
 		}
-		_, _ = os.Stderr.WriteString(launcher.Explain(result))
+		_, _ = os.Stderr.WriteString(failureReport(os.Stderr, result))
 	}
 	// A gorun that is a rank may end before the outer one has made the file's directory.
 	err = replaceFile(errorFile, launcher.ErrorFile(result))
@@ -67,6 +68,17 @@ func runJob(inv dialect.Invocation) int {
 		notifyError(env.VarTorchelasticErrorFile, err)
 	}
 	return writeReport(inv.Report, result)
+}
+
+// failureReport explains how a job failed, on a terminal below the output of its ranks.
+func failureReport(stderr *os.File, result *launcher.Result) string {
+	m := show.MessagesFor(stderr)
+	switch report := launcher.ExplainBelow(result); result.Cause {
+	case job.CauseDone, job.CauseSignal: // nothing failed, or the user ended it
+		return m.Wrap(report)
+	default:
+		return m.Failure(report)
+	}
 }
 
 // createFiles creates the files that the job will write, so that a mistake is known before it has run for days. It
@@ -227,7 +239,7 @@ func formatNotice(inv dialect.Invocation) func(launcher.Notice) string {
 		if n.Plain {
 			return n.Text
 		}
-		return "gorun: " + n.Text
+		return show.MessagesFor(os.Stderr).Wrap("gorun: " + n.Text)
 	}
 }
 

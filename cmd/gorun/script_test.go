@@ -119,8 +119,8 @@ var likenesses = []struct {
 	differs *regexp.Regexp
 	stands  string
 }{
-	{regexp.MustCompile(`\(pid \d+\)`), "(pid N)"},
-	{regexp.MustCompile(`(?m) after [0-9.]+m?s$`), " after T"},
+	{regexp.MustCompile(`\bpid \d+`), "pid N"},
+	{regexp.MustCompile(`(?m) after [0-9.]+m?s(\)| \(--timeout\)|)$`), " after T$1"},
 	{regexp.MustCompile(`\d+ inherited variables?`), "N inherited variables"},
 	{regexp.MustCompile(`(\S) {2,}`), "$1  "},
 }

@@ -196,13 +196,13 @@ func (s *topScreen) draw(lines []string) error {
 	var b strings.Builder
 	b.WriteString("\x1b[H")
 	for i, line := range heading {
-		if i == topHeading-1 && show.Colour() {
+		if i == topHeading-1 && show.Colour(s.out) {
 			line = "\x1b[7m" + line + "\x1b[0m"
 		}
 		b.WriteString(line + "\x1b[K\r\n")
 	}
 	for _, line := range rows[s.first:min(s.first+page, len(rows))] {
-		if strings.Contains(line, " straggler") && show.Colour() {
+		if strings.Contains(line, " straggler") && show.Colour(s.out) {
 			line = "\x1b[33m" + line + "\x1b[0m"
 		}
 		b.WriteString(line + "\x1b[K\r\n")

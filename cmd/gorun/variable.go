@@ -72,7 +72,7 @@ func labelled(label, text string) string {
 	if text == "" {
 		return ""
 	}
-	return show.Item("  "+label, show.Wrap(text, envWidth-labelColumn), labelColumn)
+	return show.Item("  "+label, printable.Wrap(text, envWidth-labelColumn), labelColumn)
 }
 
 func explainOwn(row plan.Row) string {
@@ -114,7 +114,7 @@ func listVariables(found []nccl.Variable) string {
 		case nccl.Removed:
 			meaning = "(gone) " + meaning
 		}
-		b.WriteString(show.Item(v.Name, show.Wrap(meaning, envWidth-column), column))
+		b.WriteString(show.Item(v.Name, printable.Wrap(meaning, envWidth-column), column))
 	}
 	return b.String()
 }

@@ -269,7 +269,7 @@ var rooms = []room{
 	}, "words in, words out: the command has no policy and no machinery"},
 	{"cmd/gorun/internal/dialect", []string{
 		"launcher/job", "launcher/hosts", "launcher/hosts/engine", "placement",
-		"internal/shellwords", "internal/spelling", "internal/version",
+		"internal/printable", "internal/shellwords", "internal/spelling", "internal/version",
 	}, "a dialect turns argv into a wish and does nothing else"},
 	{
 		"examples",

@@ -50,9 +50,9 @@ func draw(random *rand.Rand, gloo bool) strike {
 		k.by, k.code, k.how = syscall.SIGKILL, 137, describeSignal(syscall.SIGKILL)
 	case 2:
 		code := 1 + random.IntN(123)
-		k.by, k.code, k.how = fmt.Sprintf("exit %d", code), code, fmt.Sprintf("exit code %d\n", code)
+		k.by, k.code, k.how = fmt.Sprintf("exit %d", code), code, fmt.Sprintf("exit code %d (", code)
 	case 3:
-		k.by, k.code, k.how = "panic", 2, "exit code 2\n"
+		k.by, k.code, k.how = "panic", 2, "exit code 2 ("
 		if gloo {
 			k.by, k.code, k.how = "raise", 1, "ValueError: ordered to"
 		}

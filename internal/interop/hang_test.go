@@ -82,7 +82,7 @@ func hangs(t *testing.T, j job) (text, stderr string, data hung) {
 	assert.Equal(t, "hang", report.Cause)
 	assert.Nil(t, report.First, "who was asked did not fail first")
 	before, text, found := strings.Cut(got.stderr,
-		"gorun: nothing has been printed and nothing came further in the store for "+hangTimeout+"s (--hang-timeout)\n")
+		"gorun: hang: no output and no rendezvous progress for "+hangTimeout+"s (--hang-timeout)\n")
 	require.True(t, found, got.stderr)
 	return text, before, report.Hang
 }

@@ -112,8 +112,8 @@ func failuresAndRestarts(t *testing.T, f fleet) {
 	got := run("", "[ $RANK != 3 ] || exit 7; exec sleep 60")
 	require.Equal(t, 7, got.code, got.stderr)
 	require.Regexp(t,
-		`(?s)gorun: rank 3 failed first \(h2, pid \d+\) after \S+\n`+
-			`  how +exit code 7\n  others +3 ranks stopped by gorun: \[0-2\]\nexit 7\n$`,
+		`(?s)gorun: rank 3 failed first: exit code 7 \(h2, pid \d+, after \S+\)\n`+
+			`  others +3 ranks stopped by gorun: \[0-2\]\n$`,
 		got.stderr)
 	reported()
 	require.Equal(t, []any{"rank failed", 7, 3, "h2"},
@@ -149,7 +149,7 @@ func signals(t *testing.T, f fleet) {
 		require.Contains(t, got.stdout, fmt.Sprintf("usr1 %d\n", rank))
 		require.Contains(t, got.stdout, fmt.Sprintf("int %d\n", rank))
 	}
-	require.Contains(t, got.stderr, "gorun: ended by SIGINT after ")
+	require.Contains(t, got.stderr, "gorun: stopped by SIGINT after ")
 }
 
 // missing: gorun names the hosts that lack something once, with a hint.

@@ -216,7 +216,7 @@ func slurmBatchFails(t *testing.T, c *testslurm.Cluster) {
 	job := batch(t, c, "-N3 -n5", built("gorun"), "sh", "-c", "[ $RANK != 4 ] || exit 7; exec sleep 60")
 	output := requireState(t, c, job, "FAILED")
 	require.Equal(t, "7:0", c.Field(t, job, "ExitCode"))
-	require.Regexp(t, `gorun: rank 4 failed first \(n\d, pid \d+\)`, output)
+	require.Regexp(t, `gorun: rank 4 failed first: .* \(n\d, pid \d+, `, output)
 }
 
 // slurmArray: each job of an array is a separate job.

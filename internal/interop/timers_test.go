@@ -16,6 +16,6 @@ func TestFileTimersOfPyTorch(t *testing.T) {
 	got := underGorun(python, "-n", "2", "testdata/timers.py").with("TORCHELASTIC_ENABLE_FILE_TIMER=1").run(t)
 	require.Equal(t, 137, got.code, got.stderr)
 	require.Contains(t, got.stderr, "gorun: rank 1 failed first")
-	require.Contains(t, got.stderr, `killed by SIGKILL, as its timer "step" had expired`)
+	require.Contains(t, got.stderr, `killed by SIGKILL when its timer "step" expired`)
 	require.Contains(t, got.stderr, "1 rank stopped by gorun: [0]")
 }

@@ -63,8 +63,7 @@ func (h *Hang) Lines() []string { return h.lines(hangGroups) }
 
 // lines has at most that many groups, and fewer if there are findings of NCCL.
 func (h *Hang) lines(most int) []string {
-	lines := []string{fmt.Sprintf(
-		"nothing has been printed and nothing came further in the store for %s (--hang-timeout)", round(h.Quiet))}
+	lines := []string{fmt.Sprintf("hang: no output and no rendezvous progress for %s (--hang-timeout)", round(h.Quiet))}
 	nccl := h.NCCL[:min(len(h.NCCL), hangNCCL)]
 	most -= (len(nccl) + hangFrames) / (1 + hangFrames) // a group has as many lines at most
 	groups := h.groups()

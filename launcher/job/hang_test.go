@@ -26,7 +26,7 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 		h.Ranks = append(h.Ranks, r)
 	}
 	assert.Equal(t, []string{
-		"nothing has been printed and nothing came further in the store for 1m30s (--hang-timeout)",
+		"hang: no output and no rendezvous progress for 1m30s (--hang-timeout)",
 		"  [5]      running, 99 % CPU; last line: loading shard 5",
 		"           │ load (a.py:9)",
 		`  [0-4,6-7] sleeping, 0 % CPU, waits in the store for "init/5"`,
@@ -83,11 +83,11 @@ func hungReport(n int) string {
 		h.Ranks = append(h.Ranks, r)
 	}
 	r := Result{Cause: CauseHang, ExitCode: ExitTimeout, Hang: &h}
-	return r.Report(name)
+	return r.Report(name, false)
 }
 
 func TestReportOfAHang(t *testing.T) {
-	const heading = "gorun: nothing has been printed and nothing came further in the store for 5m0s (--hang-timeout)\n"
+	const heading = "gorun: hang: no output and no rendezvous progress for 5m (--hang-timeout)\n"
 	const odd = "  [2]      sleeping in unix_stream_read_generic, 1 % CPU; last line: loading shard 2\n"
 	const many = ` sleeping in futex_do_wait, 1 % CPU, waits in the store for "epoch/7"; last line: epoch 7
            │ main.exchange (main.go:31) [chan receive]
@@ -121,7 +121,7 @@ func TestReportOfAHangOfManyKinds(t *testing.T) {
 		for i := range r.Attempts {
 			r.Attempts[i].First = &Failure{}
 		}
-		lines := strings.Split(strings.TrimSuffix(r.Report(name), "\n"), "\n")
+		lines := strings.Split(strings.TrimSuffix(r.Report(name, false), "\n"), "\n")
 		assert.LessOrEqual(t, len(lines), 25, "%d ranks", n)
 		for _, line := range lines {
 			assert.Less(t, len([]rune(line)), 500)

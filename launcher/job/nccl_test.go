@@ -36,20 +36,18 @@ func TestReportOfNCCLsWarnings(t *testing.T) {
 			{Text: "of all", Ranks: []int{3, 5}},
 		}},
 	}
-	assert.Equal(t, `gorun: the program failed (pid 7) after 0s
-  how      exit code 1
+	assert.Equal(t, `gorun: the program failed: exit code 1 (pid 7, after 0s)
   last     │ a
            │ NCCL WARN mine alone
            │ b
   nccl     [0-2]×3 │ NCCL WARN first
            [3]×1 │ NCCL WARN second
            [3,5]×2 │ NCCL WARN of all
-exit 1
-`, r.Report(name), "the first two, and the first of the rank that failed that is not shown already")
+`, r.Report(name, false), "the first two, and the first of the rank that failed that is not shown already")
 
 	r = Result{Cause: CauseTimeout, ExitCode: 124, NCCL: &NCCL{Warnings: []spec.NCCLWarning{{Text: "x", Ranks: []int{0}}}}}
 	assert.Equal(t,
-		"gorun: the job ran into its deadline (--timeout) after 0s\n  nccl     [0]×1 │ NCCL WARN x\nexit 124\n",
-		r.Report(name))
+		"gorun: timed out after 0s (--timeout)\n  nccl     [0]×1 │ NCCL WARN x\nexit 124\n",
+		r.Report(name, false))
 	assert.Equal(t, "[0-7]×8", CountedRanges([]int{0, 1, 2, 3, 4, 5, 6, 7}))
 }

@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,9 +22,10 @@ const (
 type SignalNamer func(syscall.Signal) (name, meaning string)
 
 // Report explains in at most 25 lines how a job failed; it is "" for one that succeeded, or whose reader went away.
+// Below the output of ranks on the same terminal it does not repeat what the failed rank had printed there.
 // Every text of the result must be free of control bytes.
-func (r *Result) Report(name SignalNamer) string {
-	var b reportBuilder
+func (r *Result) Report(name SignalNamer, below bool) string {
+	b := reportBuilder{below: below}
 	switch {
 	case r.First != nil && r.Cause == CauseRank:
 		b.rankFailed(r, name)
@@ -32,20 +34,20 @@ func (r *Result) Report(name SignalNamer) string {
 	case r.Cause == CauseNode, r.Cause == CauseStuck:
 		b.headline(r.Text)
 		if r.First == nil {
-			b.others(r)
+			b.others(r, nil)
 		}
 	case r.Cause == CauseStart, r.Cause == CauseEarly, r.Cause == CauseEngine:
 		b.headline(r.Text)
 	case r.Cause == CauseHang && r.Hang != nil:
 		b.hung(r)
 	case r.Cause == CauseTimeout:
-		b.headline(fmt.Sprintf("the job ran into its deadline (--timeout) after %s", round(r.After)))
+		b.headline(fmt.Sprintf("timed out after %s (--timeout)", round(r.After)))
 		if r.First == nil {
 			b.nccl(r.ncclWarnings())
 		}
 	case r.Cause == CauseSignal:
 		n, _ := name(r.Signal)
-		text := fmt.Sprintf("ended by %s after %s", n, round(r.After))
+		text := fmt.Sprintf("stopped by %s after %s", n, round(r.After))
 		if r.Text != "" {
 			text += ", " + r.Text
 		}
@@ -77,7 +79,12 @@ func (r *Result) Summary(name SignalNamer) string {
 	if r.Cause == CauseNode {
 		return fmt.Sprintf("%s, after %s", r.Text, round(r.After))
 	}
-	return fmt.Sprintf("%s failed after %s, %s", r.First.name(), round(r.After), how(r.First.RankEnd, name))
+	return r.First.summary(how(r.First.RankEnd, name), r.After)
+}
+
+// summary describes a failure: "rank 1 (node2) failed after 14s: exit code 3".
+func (e RankEnd) summary(how string, after time.Duration) string {
+	return fmt.Sprintf("%s failed after %s: %s", e.name(), round(after), how)
 }
 
 // name returns the rank, with its host if there are several.
@@ -89,7 +96,10 @@ func (e RankEnd) name() string {
 }
 
 // reportBuilder collects the lines of a report.
-type reportBuilder struct{ strings.Builder }
+type reportBuilder struct {
+	strings.Builder
+	below bool
+}
 
 func (b *reportBuilder) headline(text string) {
 	for i, line := range strings.Split(text, "\n") {
@@ -104,44 +114,80 @@ func (b *reportBuilder) row(name, text string) {
 	fmt.Fprintf(b, "  %-8s %s\n", name, text)
 }
 
-func (b *reportBuilder) block(name string, lines []string, most int) {
-	if len(lines) > most {
-		lines = lines[len(lines)-most:]
-	}
-	for _, l := range lines {
-		b.row(name, "│ "+clip(l, 160))
+// quote has the last lines of a rank, each after mark.
+func (b *reportBuilder) quote(name, mark string, lines []string, most int) {
+	for _, l := range lines[max(0, len(lines)-most):] {
+		b.row(name, mark+clip(l, 160))
 		name = ""
 	}
 }
 
 func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 	f := r.First
-	where := ""
-	if f.Host != "" {
-		where = f.Host + ", "
-	}
-	what := "the program failed"
-	if len(r.Ranks) > 1 {
-		what = fmt.Sprintf("rank %d failed first", f.Rank)
-	}
+	alike := r.failedAlike(name)
+	text := r.failureHeadline(len(alike)+1, how(f.RankEnd, name))
 	if n := len(r.Attempts); n > 0 {
-		what = fmt.Sprintf("attempt %d: %s", n, what)
+		text = fmt.Sprintf("attempt %d: %s", n, text)
 	}
-	fmt.Fprintf(b, "gorun: %s (%spid %d) after %s\n", what, where, f.PID, round(cmp.Or(f.After, r.After)))
-	b.row("how", how(f.RankEnd, name))
-	warnings, last := r.ncclWarnings(), reportLast
-	if len(f.Traceback) > 0 || len(r.Attempts) > 0 || r.Cause != CauseRank { // there is no room for all
-		last -= len(warnings)
+	b.headline(text)
+	if f.OOM != "" && f.Timer == "" {
+		b.row("memory", f.OOM)
 	}
-	b.block("error", f.Traceback, reportTraceback)
-	b.block("last", f.LastLines, last)
+	warnings := r.ncclWarnings()
+	b.output(r, len(warnings))
 	b.nccl(warnings)
 	if f.Log != "" {
 		b.row("log", f.Log)
 	}
-	b.others(r)
+	b.others(r, alike)
 	if f.Hint != "" {
 		b.row("hint", f.Hint)
+	}
+}
+
+// failureHeadline names the rank that failed first, or all of them if all failed in the same way.
+func (r *Result) failureHeadline(alike int, how string) string {
+	f, after := r.First, round(cmp.Or(r.First.After, r.After))
+	if code, ok := strings.CutPrefix(how, "exit code "); ok && len(r.Ranks) > 1 && alike == len(r.Ranks) {
+		return fmt.Sprintf("all %d ranks exited %s (rank %d first) after %s", alike, code, f.Rank, after)
+	}
+	where := fmt.Sprintf("pid %d, after %s", f.PID, after)
+	switch {
+	case len(r.Ranks) <= 1:
+		return fmt.Sprintf("the program failed: %s (%s)", how, where)
+	case f.Host != "":
+		where = f.Host + ", " + where
+	}
+	return fmt.Sprintf("rank %d failed first: %s (%s)", f.Rank, how, where)
+}
+
+// failedAlike returns the other ranks that failed as the first one did. A rank that exited with the same code after it
+// was sent a signal belongs to them: the signal would have killed it.
+func (r *Result) failedAlike(name SignalNamer) (ranks []int) {
+	first := how(r.First.RankEnd, name)
+	for _, e := range r.Ranks {
+		if e.Rank != r.First.Rank && (e.Fate == FateFailed || e.Fate == FateFollowed) && how(e, name) == first {
+			ranks = append(ranks, e.Rank)
+		}
+	}
+	return ranks
+}
+
+// output quotes what the rank that failed first said last, with less room if there are warnings of NCCL.
+func (b *reportBuilder) output(r *Result, warnings int) {
+	f, mark, most := r.First, cmp.Or(r.First.Label, "│ "), reportLast
+	if len(f.Traceback) > 0 || len(r.Attempts) > 0 || r.Cause != CauseRank { // there is no room for all
+		most -= warnings
+	}
+	switch last := f.LastLines; {
+	case !b.below || !f.OnTerminal:
+		b.quote("error", mark, f.Traceback, reportTraceback)
+		b.quote("last", mark, last, most)
+	case len(r.Ranks) <= 1: // it stands right above
+	case len(f.Traceback) > 0:
+		b.row("error", clip(strings.TrimSpace(f.Traceback[len(f.Traceback)-1]), 160)+" (see above)")
+	case len(last) > 0:
+		b.row("last", clip(strings.TrimSpace(last[len(last)-1]), 160))
 	}
 }
 
@@ -151,7 +197,7 @@ func how(e RankEnd, name SignalNamer) string {
 	}
 	timer := ""
 	if e.Timer != "" {
-		timer = fmt.Sprintf(", as its timer %q had expired", e.Timer)
+		timer = fmt.Sprintf(" when its timer %q expired", e.Timer)
 	}
 	if e.Signal == 0 {
 		return fmt.Sprintf("exit code %d", e.Code) + timer
@@ -162,17 +208,17 @@ func how(e RankEnd, name SignalNamer) string {
 	case timer != "":
 		text += timer
 	case e.Raised:
-		return "it raised an error, and " + n + " of gorun's ended it later"
+		return "raised an error and hung until gorun sent " + n
 	case e.OOM != "":
-		text += ", by the kernel: out of memory (" + e.OOM + ")"
+		text = "killed by the kernel, out of memory"
 	case e.FromEngine != "":
-		text += ", which " + e.FromEngine + " had sent to all ranks"
+		text += ", which " + e.FromEngine + " sent to all ranks"
 	case e.Forwarded:
-		text += ", which gorun had passed on to all ranks"
+		text += ", which gorun forwarded to all ranks"
 	case e.Signal == syscall.SIGKILL || Ends(e.Signal): // a program hardly sends these to itself
-		text += ", from outside: not by gorun"
+		text += " from outside gorun"
 	case meaning != "":
-		text += " (" + meaning + ")"
+		text += ", " + meaning
 	}
 	if e.Core {
 		text += ", core dumped"
@@ -180,27 +226,36 @@ func how(e RankEnd, name SignalNamer) string {
 	return text
 }
 
-// others lists the other ranks, a line for each fate.
-func (b *reportBuilder) others(r *Result) {
+// others lists the other ranks, a line for each fate and one for those that failed as the first one did.
+func (b *reportBuilder) others(r *Result, alike []int) {
 	label := "others"
 	if r.First == nil {
 		label = "ranks"
 	}
-	for fate := FateSucceeded; fate <= FateUnknown; fate++ {
-		var ranks []int
-		for _, e := range r.Ranks {
-			if e.Fate == fate && (r.First == nil || e.Rank != r.First.Rank) {
-				ranks = append(ranks, e.Rank)
-			}
-		}
+	line := func(ranks []int, text string) {
 		if len(ranks) > 0 {
-			text := fateText[fate]
-			if fate == FateUnknown {
-				text += r.lostHosts()
-			}
 			b.row(label, fmt.Sprintf("%s %s: %s", plural(len(ranks), "rank"), text, shortRanges(ranks)))
 			label = ""
 		}
+	}
+	if len(alike)+1 < len(r.Ranks) {
+		line(alike, "failed in the same way")
+	}
+	for fate := FateSucceeded; fate <= FateUnknown; fate++ {
+		var ranks []int
+		for _, e := range r.Ranks {
+			if e.Fate == fate && (r.First == nil || e.Rank != r.First.Rank) && !slices.Contains(alike, e.Rank) {
+				ranks = append(ranks, e.Rank)
+			}
+		}
+		text := fateText[fate]
+		switch {
+		case fate == FateUnknown:
+			text += r.lostHosts()
+		case fate == FateFollowed && len(ranks) == 1:
+			text = "failed after gorun stopped it"
+		}
+		line(ranks, text)
 	}
 }
 
@@ -222,10 +277,8 @@ func (r *Result) lostHosts() string {
 	switch len(hosts) {
 	case 0:
 		return ""
-	case 1:
-		return ", " + hosts[0] + " was lost"
 	}
-	return ", " + HostRanges(hosts) + " were lost"
+	return " with " + HostRanges(hosts)
 }
 
 // killed lists the ranks that did not stop gracefully: a checkpoint that they were writing is torn.
@@ -237,15 +290,14 @@ func (b *reportBuilder) killed(r *Result) {
 		}
 	}
 	if b.Len() > 0 && len(ranks) > 0 {
-		b.row("killed", fmt.Sprintf("%s by SIGKILL, not having ended when asked to: %s", plural(len(ranks), "rank"),
+		b.row("killed", fmt.Sprintf("%s by SIGKILL, still running after --grace: %s", plural(len(ranks), "rank"),
 			shortRanges(ranks)))
 	}
 }
 
 var fateText = [...]string{
-	FateSucceeded: "had succeeded", FateFailed: "failed as well", FateStopped: "stopped by gorun",
-	FateFollowed:   "failed when gorun stopped them",
-	FateNotStarted: "not started", FateUnknown: "unknown",
+	FateSucceeded: "succeeded", FateFailed: "failed, too", FateStopped: "stopped by gorun",
+	FateFollowed: "failed after gorun stopped them", FateNotStarted: "not started", FateUnknown: "lost",
 }
 
 // attempts lists the last of the earlier attempts.
@@ -262,7 +314,7 @@ func (b *reportBuilder) attempts(r *Result) {
 		return
 	}
 	if len(list) > most {
-		b.row("before", fmt.Sprintf("%s, the last of them:", plural(len(list), "attempt")))
+		b.row("before", fmt.Sprintf("%s; the last %d:", plural(len(list), "attempt"), most))
 		list = list[len(list)-most:]
 	}
 	for _, a := range list {
@@ -270,7 +322,7 @@ func (b *reportBuilder) attempts(r *Result) {
 		case a.Text != "":
 			b.row("before", fmt.Sprintf("attempt %d: %s, after %s", a.Attempt, a.Text, round(a.After)))
 		case a.First != nil:
-			b.row("before", fmt.Sprintf("attempt %d: %s failed after %s, %s", a.Attempt, a.First.name(), round(a.After), a.how))
+			b.row("before", fmt.Sprintf("attempt %d: %s", a.Attempt, a.First.summary(a.how, a.After)))
 		}
 	}
 }
@@ -300,9 +352,15 @@ func (b *reportBuilder) end(r *Result) {
 	for _, l := range r.Orphans[:min(len(r.Orphans), reportOrphans)] {
 		b.headline("still alive after SIGKILL: " + clip(l, 160))
 	}
-	if b.Len() > 0 {
+	if b.Len() > 0 && !r.exitNamed() {
 		fmt.Fprintf(b, "exit %d\n", r.ExitCode)
 	}
+}
+
+// exitNamed reports whether the headline has the exit code.
+func (r *Result) exitNamed() bool {
+	return r.Cause == CauseRank && r.First != nil && r.First.mpiHow() == "" && r.First.Signal == 0 &&
+		r.First.Code == r.ExitCode
 }
 
 func plural(n int, noun string) string { return counted(n, noun, noun+"s") }
@@ -324,15 +382,15 @@ func clip(s string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// round returns a duration with the digits that a reader needs.
-func round(d time.Duration) time.Duration {
+// round formats a duration with the digits that a reader needs.
+func round(d time.Duration) string {
 	switch {
 	case d < time.Second:
-		return d.Round(time.Millisecond)
+		return d.Round(time.Millisecond).String()
 	case d < time.Minute:
-		return d.Round(100 * time.Millisecond)
+		return d.Round(100 * time.Millisecond).String()
 	}
-	return d.Round(time.Second)
+	return strings.ReplaceAll(d.Round(time.Second).String(), "m0s", "m")
 }
 
 // shortRanges is RankRanges cut to the length of a report's line.

@@ -33,8 +33,8 @@ func TestReport(t *testing.T) {
 		{"out of memory", Result{
 			Cause: CauseRank, ExitCode: 137, After: 14 * time.Second, Ranks: ranks,
 			First: &Failure{RankEnd: failed, LastLines: []string{"allocating 12.0 GiB"}, Hint: "lower --nproc-per-node"},
-		}, `gorun: rank 2 failed first (pid 8812) after 14s
-  how      killed by signal 9, by the kernel: out of memory (memory.events oom_kill 0→1, limit 2.0 GiB)
+		}, `gorun: rank 2 failed first: killed by the kernel, out of memory (pid 8812, after 14s)
+  memory   memory.events oom_kill 0→1, limit 2.0 GiB
   last     │ allocating 12.0 GiB
   others   3 ranks stopped by gorun: [0-1,3]
   hint     lower --nproc-per-node
@@ -46,7 +46,7 @@ exit 137
 				Cause: CauseRank, ExitCode: 143, After: time.Second, Ranks: ranks[2:3],
 				First: &Failure{RankEnd: RankEnd{Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGTERM}},
 			},
-			"gorun: the program failed (pid 8812) after 1s\n  how      killed by signal 15, from outside: not by gorun\n" +
+			"gorun: the program failed: killed by signal 15 from outside gorun (pid 8812, after 1s)\n" +
 				"exit 143\n",
 		},
 		{
@@ -61,9 +61,9 @@ exit 137
 				},
 				First: &Failure{RankEnd: RankEnd{Rank: 1, PID: 4711, Code: 3, Fate: FateFailed, Host: "node2"}},
 			},
-			"gorun: rank 1 failed first (node2, pid 4711) after 1s\n  how      exit code 3\n" +
+			"gorun: rank 1 failed first: exit code 3 (node2, pid 4711, after 1s)\n" +
 				"  others   1 rank stopped by gorun: [0]\n" +
-				"           2 ranks unknown, node3 was lost: [2-3]\nexit 3\n",
+				"           2 ranks lost with node3: [2-3]\n",
 		},
 		{
 			"a host is lost",
@@ -72,12 +72,12 @@ exit 137
 				Ranks: []RankEnd{{Rank: 0, Fate: FateStopped, Host: "node1"}, {Rank: 1, Fate: FateUnknown, Host: "node2"}},
 			},
 			"gorun: node2 is lost: silent for 15s\n  ranks    1 rank stopped by gorun: [0]\n" +
-				"           1 rank unknown, node2 was lost: [1]\nexit 125\n",
+				"           1 rank lost with node2: [1]\nexit 125\n",
 		},
 		{"single program", Result{
 			Cause: CauseRank, ExitCode: 3, After: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
 			First: &Failure{RankEnd: RankEnd{PID: 7, Code: 3, Fate: FateFailed}},
-		}, "gorun: the program failed (pid 7) after 1ms\n  how      exit code 3\nexit 3\n"},
+		}, "gorun: the program failed: exit code 3 (pid 7, after 1ms)\n"},
 		{
 			"not found",
 			Result{Cause: CauseStart, ExitCode: 127, Text: "trainer: not found", Hint: "did you mean ./trainer2?"},
@@ -86,7 +86,7 @@ exit 137
 		{
 			"deadline",
 			Result{Cause: CauseTimeout, ExitCode: 124, After: time.Minute},
-			"gorun: the job ran into its deadline (--timeout) after 1m0s\nexit 124\n",
+			"gorun: timed out after 1m (--timeout)\nexit 124\n",
 		},
 		{
 			"deadline after a failure that stopped nobody",
@@ -94,8 +94,8 @@ exit 137
 				Cause: CauseTimeout, ExitCode: 124, After: time.Minute, Ranks: ranks,
 				First: &Failure{RankEnd: RankEnd{Rank: 2, PID: 8812, Code: 5, Fate: FateFailed}, After: 3 * time.Second},
 			},
-			"gorun: the job ran into its deadline (--timeout) after 1m0s\ngorun: rank 2 failed first (pid 8812) after 3s\n" +
-				"  how      exit code 5\n  others   3 ranks stopped by gorun: [0-1,3]\nexit 124\n",
+			"gorun: timed out after 1m (--timeout)\ngorun: rank 2 failed first: exit code 5 (pid 8812, after 3s)\n" +
+				"  others   3 ranks stopped by gorun: [0-1,3]\nexit 124\n",
 		},
 		{
 			"ranks that do not end when they are asked to",
@@ -104,17 +104,17 @@ exit 137
 				{Rank: 1, Fate: FateStopped, Signal: syscall.SIGTERM},
 				{Rank: 2, Fate: FateStopped, Signal: syscall.SIGKILL}, // from outside the job
 			}},
-			"gorun: the job ran into its deadline (--timeout) after 1m0s\n" +
-				"  killed   1 rank by SIGKILL, not having ended when asked to: [0]\nexit 124\n",
+			"gorun: timed out after 1m (--timeout)\n" +
+				"  killed   1 rank by SIGKILL, still running after --grace: [0]\nexit 124\n",
 		},
 		{"sigterm of a step", Result{
 			Cause: CauseSignal, Signal: syscall.SIGSEGV, Text: "as others do", ExitCode: 139,
 			After: time.Second,
-		}, "gorun: ended by SIGSEGV after 1s, as others do\nexit 139\n"},
+		}, "gorun: stopped by SIGSEGV after 1s, as others do\nexit 139\n"},
 		{
 			"ctrl-c",
 			Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second},
-			"gorun: ended by SIGSEGV after 1s\nexit 139\n",
+			"gorun: stopped by SIGSEGV after 1s\nexit 139\n",
 		},
 		{"success", Result{}, ""},
 		{"success after many attempts", Result{Attempts: make([]Attempt, 9)}, ""},
@@ -125,7 +125,58 @@ exit 137
 			"gorun: output was lost: write stdout: no space left on device\nexit 125\n",
 		},
 	} {
-		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, tc.want, tc.r.Report(name)) })
+		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, tc.want, tc.r.Report(name, false)) })
+	}
+}
+
+// Ranks that failed in the same way are told from those that gorun stopped, and a terminal shows no line twice.
+func TestReportOfRanksAlike(t *testing.T) {
+	exit := func(rank, code int, fate Fate) RankEnd { return RankEnd{Rank: rank, Code: code, Fate: fate} }
+	failure := func(end RankEnd) *Failure {
+		return &Failure{
+			RankEnd: end, OnTerminal: true, Label: "[0] ", Hint: "try this",
+			Traceback: []string{`  File "a.py", line 4`, "ValueError: no such shard"},
+		}
+	}
+	for _, tc := range []struct {
+		name                string
+		ranks               []RankEnd
+		head, shown, others string
+	}{
+		{
+			"all",
+			[]RankEnd{exit(0, 3, FateFailed), exit(1, 3, FateFollowed)},
+			"gorun: all 2 ranks exited 3 (rank 0 first) after 1s\n",
+			"  error    ValueError: no such shard (see above)\n", "",
+		},
+		{
+			"some",
+			[]RankEnd{
+				exit(0, 3, FateFailed), exit(1, 3, FateFollowed), exit(2, 0, FateSucceeded), exit(3, 1, FateFailed),
+				exit(4, 1, FateFollowed),
+				{Rank: 5, Signal: syscall.SIGTERM, Fate: FateStopped},
+				exit(6, 3, FateFailed),
+			},
+			"gorun: rank 0 failed first: exit code 3 (pid 0, after 1s)\n",
+			"  error    ValueError: no such shard (see above)\n",
+			"  others   2 ranks failed in the same way: [1,6]\n           1 rank succeeded: [2]\n" +
+				"           1 rank failed, too: [3]\n           1 rank stopped by gorun: [5]\n" +
+				"           1 rank failed after gorun stopped it: [4]\n",
+		},
+		{
+			"one program",
+			[]RankEnd{exit(0, 3, FateFailed)},
+			"gorun: the program failed: exit code 3 (pid 0, after 1s)\n", "", "",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := Result{
+				Cause: CauseRank, ExitCode: 3, After: time.Second, Ranks: tc.ranks, First: failure(tc.ranks[0]),
+			}
+			const quoted = "  error    [0]   File \"a.py\", line 4\n           [0] ValueError: no such shard\n"
+			assert.Equal(t, tc.head+tc.shown+tc.others+"  hint     try this\n", r.Report(name, true))
+			assert.Equal(t, tc.head+quoted+tc.others+"  hint     try this\n", r.Report(name, false))
+		})
 	}
 }
 
@@ -143,13 +194,13 @@ func TestReportIsShort(t *testing.T) {
 			r.Ranks[i].Signal = syscall.SIGKILL
 		}
 	}
-	assert.LessOrEqual(t, strings.Count(r.Report(name), "\n"), 25)
+	assert.LessOrEqual(t, strings.Count(r.Report(name, false), "\n"), 25)
 	r.Cause, r.First.LastLines = CauseTimeout, nil // never present together with a traceback
 	r.Attempts = make([]Attempt, 20)
 	for i := range r.Attempts {
 		r.Attempts[i].First = r.First
 	}
-	text := r.Report(name)
+	text := r.Report(name, false)
 	assert.LessOrEqual(t, strings.Count(text, "\n"), 25)
 	for line := range strings.Lines(text) {
 		assert.Less(t, len(line), 200, line)

@@ -308,7 +308,7 @@ func (s *Supervisor) tolerate(r *rankState) []Order {
 		return nil
 	}
 	s.tolerated = true
-	return []Order{Note{fmt.Sprintf("rank %d failed after %s, %s; the others go on (--on-failure continue)",
+	return []Order{Note{fmt.Sprintf("rank %d failed after %s: %s; the others go on (--on-failure continue)",
 		r.number, round(s.since(r.failedAt())), how(s.rankEnd(r), s.cfg.SignalName))}}
 }
 

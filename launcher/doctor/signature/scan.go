@@ -115,8 +115,8 @@ var label = sync.OnceValue(compileLabel)
 
 func compileLabel() *regexp.Regexp {
 	return regexp.MustCompile(
-		`^ *(?:(?:error|last)? +│ |\[(?:rank|default)(\d{1,7})\]: ?|\[ *(\d{1,7})\][ !]|\[(?:\d+,)?(\d{1,` +
-			`7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): )`)
+		`^ *(?:(?:error|last)? +│ |\[(?:rank|default)(\d{1,7})\]: ?|(?:(?:error|last) +)?\[ *(\d{1,7})\][ !]|` +
+			`\[(?:\d+,)?(\d{1,7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): )`)
 }
 
 // WithoutRank removes the prefixes of launchers and PyTorch from a rank's line. The rank is -1 if none is named.

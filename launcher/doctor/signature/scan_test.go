@@ -84,6 +84,8 @@ func TestWithoutRank(t *testing.T) {
 		"[5]<stdout>: text":        {5, "text"},
 		"  error    │   File":      {-1, "  File"},
 		"           │ [rank3]: x":  {3, "x"},
+		"  last     [12] x":        {12, "x"},
+		"           [12]   File":   {12, "  File"},
 		"text":                     {-1, "text"},
 		"[node1:123] x":            {-1, "[node1:123] x"},
 		"1234567890: x":            {-1, "1234567890: x"},

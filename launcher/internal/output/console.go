@@ -234,6 +234,12 @@ func (c *Console) Tail(rank, stream int) (lines []string) {
 	return lines
 }
 
+// Shown reports whether a rank's stream is shown on a terminal.
+func (c *Console) Shown(rank, stream int) bool {
+	at := c.index(rank)
+	return at >= 0 && c.sinks[streamIndex(stream)].terminal && c.cfg.Show(c.cfg.Ranks[at])
+}
+
 // Last returns the line that a rank printed last to any stream, as [Plain]; "" for none.
 func (c *Console) Last(rank int) (last string) {
 	var when int64

@@ -14,7 +14,7 @@ type Destination struct {
 	W        io.Writer // for an *os.File, see descriptor
 	Terminal bool
 	Width    int  // columns of the terminal; 0 for unknown
-	Color    bool // the terminal shows colours and the user wants them (NO_COLOR)
+	Color    bool // labels are coloured
 }
 
 // descriptor writes to an open file by bare system calls, because of two differences to (*os.File).Write: a missing

@@ -51,7 +51,7 @@ func (t *tagger) tag(r RankInfo, stream int) []byte {
 		return []byte(t.Pattern.expand(r, stream, t.digits, t.Now()))
 	case r.Tee.Has(stream):
 		return []byte(torchrunTag(r, t.Template))
-	case !t.terminal:
+	case !t.terminal && !t.color:
 		return fmt.Appendf(nil, "[%d] ", r.Rank)
 	}
 	return t.terminalTag(r.Rank, stream)

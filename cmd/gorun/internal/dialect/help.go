@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"gorun/internal/printable"
 )
 
 const (
@@ -196,7 +198,7 @@ func (b *helpBuilder) example(e Example) {
 // row writes two columns; a long left one gets its own line.
 func (b *helpBuilder) row(left, right string) {
 	left = "  " + left
-	for _, line := range wrap(right, helpWidth-helpColumn) {
+	for _, line := range printable.Wrap(right, helpWidth-helpColumn) {
 		if len(left) > helpColumn-2 {
 			fmt.Fprintln(b, left)
 			left = ""
@@ -211,25 +213,7 @@ func (b *helpBuilder) paragraph(indent, text string) {
 	if text == "" {
 		return
 	}
-	for _, line := range wrap(text, helpWidth-len(indent)) {
+	for _, line := range printable.Wrap(text, helpWidth-len(indent)) {
 		b.WriteString(indent + line + "\n")
 	}
-}
-
-// wrap breaks text at spaces into lines of at most width bytes; a longer word gets its own line.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = word
-		case len(line)+1+len(word) <= width:
-			line += " " + word
-		default:
-			lines = append(lines, line)
-			line = word
-		}
-	}
-	return append(lines, line)
 }

@@ -56,12 +56,6 @@ func TestDocsNameEveryOption(t *testing.T) {
 	}
 }
 
-func TestWrap(t *testing.T) {
-	require.Equal(t, []string{"a b", "ccccc", "d"}, wrap("a b ccccc d", 4))
-	require.Equal(t, []string{""}, wrap("", 4))
-	require.Equal(t, []string{"abc d"}, wrap("  abc   d ", 5))
-}
-
 // TestOverview: gorun --help fits on a screen, and every option that only gorun has belongs to a topic.
 func TestOverview(t *testing.T) {
 	overview := Gorun.Overview(nil)

@@ -78,12 +78,12 @@ func fit(rows [][]string, width int) (fitted [][]string) {
 			fitted = append(fitted, row)
 		case room < minLastColumn:
 			fitted = append(fitted, row[:last])
-			for _, line := range Wrap(row[last], max(width-len(belowIndent), minLastColumn)) {
+			for _, line := range printable.Wrap(row[last], max(width-len(belowIndent), minLastColumn)) {
 				fitted = append(fitted, []string{belowIndent + line})
 			}
 		default:
 			beside := row[:last:last]
-			for _, line := range Wrap(row[last], room) {
+			for _, line := range printable.Wrap(row[last], room) {
 				fitted = append(fitted, append(beside, line))
 				beside = make([]string, last)
 			}

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+
+	"gorun/internal/printable"
 )
 
 func TestTable(t *testing.T) {
@@ -34,10 +36,8 @@ func TestTable(t *testing.T) {
 	assert.Contains(t, Table(rows, 60), "A      1      short\n"+rows[2][0]+"\n       2      word word")
 }
 
-func TestWrap(t *testing.T) {
-	assert.Equal(t, []string{"a b", "ccccc", "d"}, Wrap("a b ccccc d", 4))
-	assert.Equal(t, []string{""}, Wrap("", 4))
-	assert.Equal(t, "a"+strings.Repeat(" ", 39)+"a^[[31m b\n", Item("a", Wrap("a\x1b[31m b", 40), 40))
+func TestItem(t *testing.T) {
+	assert.Equal(t, "a"+strings.Repeat(" ", 39)+"a^[[31m b\n", Item("a", printable.Wrap("a\x1b[31m b", 40), 40))
 }
 
 func TestUTF8(t *testing.T) {

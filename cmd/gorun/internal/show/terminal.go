@@ -40,5 +40,15 @@ func UTF8(getenv func(string) string) bool {
 	return false
 }
 
-// Colour reports whether terminals should get colours, see https://no-color.org.
-func Colour() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
+// Colour reports whether text on w gets colours: NO_COLOR forbids them, FORCE_COLOR demands them (but 0), and otherwise
+// w has to be a terminal that is not dumb. See https://no-color.org and https://force-color.org.
+func Colour(w io.Writer) bool {
+	switch force := os.Getenv("FORCE_COLOR"); {
+	case os.Getenv("NO_COLOR") != "" || force == "0":
+		return false
+	case force != "":
+		return true
+	}
+	f, ok := w.(*os.File)
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}
