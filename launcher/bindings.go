@@ -23,13 +23,18 @@ func (s *session) reportBindings() {
 			drawn = picture
 		}
 		if spec.Report {
-			s.notifyOf(n, draw.Placements(n.machine(), ranksOn(s.plan, n.number), draw.Style{ASCII: s.settings.ascii}))
+			s.notifyOf(n, draw.Placements(n.machine(), ranksOn(s.plan, n.number), draw.Style{
+				ASCII: s.settings.ascii, Width: draw.DefaultWidth - len(noticePrefix),
+			}))
 		}
 		if spec.ReportOpenMPI {
 			s.reportOpenMPI(n)
 		}
 	}
 }
+
+// noticePrefix precedes each line.
+const noticePrefix = "gorun: "
 
 // notifyOf prints a drawing, under the node's name if there are several.
 func (s *session) notifyOf(n *node, text string) {

@@ -37,14 +37,6 @@ func (s Style) width() int {
 	return min(max(s.Width, MinWidth), MaxWidth)
 }
 
-// arrow separates a rank from its placement.
-func (s Style) arrow() string {
-	if s.ASCII {
-		return "->"
-	}
-	return "→"
-}
-
 // ascii maps each drawing character to an ASCII character of the same width.
 var ascii = map[rune]rune{
 	'╭': '+', '╮': '+', '╰': '+', '╯': '+', '─': '-', '│': '|', '├': '+', '└': '`', '┬': '+',

@@ -22,15 +22,15 @@ type Placement struct {
 	Why string
 }
 
-// Seats writes the placement of each rank on a line, followed by core maps in the format of Open MPI's
+// Seats writes the placement of each rank on a line, with a core map in the format of Open MPI's
 // --report-bindings:
 //
-//	rank 3 → numa 1 cores 24-31 GPU 3 (NV18) mlx5_3 (PIX)
-//	rank 3 [../../../..][BB/BB/../..]
+//	rank 3  numa 1 cores 4-5 GPU 3 (NV18) mlx5_3 (PIX)  [../../../..][BB/BB/../..]
 //
 // The class of a GPU is the worst path to another rank's GPU. The NIC is the nearest one to the GPU.
 // Each character of a core map is a hardware thread. B marks the threads that the rank is bound to, /
-// separates cores, and brackets enclose packages. Consecutive equal ranks share one line.
+// separates cores, and brackets enclose packages. There are no maps if one does not fit. Consecutive equal
+// ranks share one line.
 func Placements(m placement.Machine, placed []Placement, style Style) string {
 	m = cleaned(m)
 	w := &placementList{machine: m, topo: m.Topology, style: style, parts: parts(m.Topology)}
@@ -45,11 +45,7 @@ func Placements(m placement.Machine, placed []Placement, style Style) string {
 		}
 	}
 	w.pair()
-	rows := w.rows()
-	for _, r := range rows {
-		writeLine(&w.Builder, fmt.Sprintf("%s %s %s", r.names(), style.arrow(), r.text), style.width(), 4)
-	}
-	w.maps(rows)
+	w.lines(w.rows())
 	return style.render(w.String())
 }
 
@@ -264,34 +260,46 @@ func (w *placementList) alone(s Placement) (run coreRun, ok bool) {
 	return coreRun{shares[0].node, ids[0], len(ids)}, ids[len(ids)-1]-ids[0] == len(ids)-1
 }
 
-// maps writes the core maps of bound rows.
-func (w *placementList) maps(rows []placementRow) {
-	width := 0
+// lines writes the rows in columns. It leaves out the maps, which say nothing new, unless all fit beside.
+func (w *placementList) lines(rows []placementRow) {
+	cells := [][]string{{}, {}, {}}
 	for _, r := range rows {
-		width = max(width, columns(r.names()))
+		cells[0], cells[1] = append(cells[0], r.names()), append(cells[1], r.text)
 	}
+	const gap, indent = 2, 4
+	lead := widest(cells[0]) + gap
+	room := w.style.width() - lead - widest(cells[1]) - gap
 	for _, r := range rows {
-		if r.cpus.Len() == 0 || len(w.parts) == 0 {
-			continue
+		cells[2] = append(cells[2], w.coreMap(r.cpus, room))
+	}
+	fits := widest(cells[2]) <= room
+	for i := range rows {
+		line := pad(cells[0][i], lead) + cells[1][i]
+		if fits {
+			line = pad(line, lead+widest(cells[1])+gap) + cells[2][i]
 		}
-		lead := pad(r.names(), width) + " "
-		for _, line := range w.coreMap(r.cpus, w.style.width()-len(lead)) {
-			w.WriteString(lead + line + "\n")
-			lead = strings.Repeat(" ", len(lead))
-		}
+		writeLine(&w.Builder, line, w.style.width(), indent)
 	}
 }
 
-// coreMap draws a set with one character per hardware thread and brackets around packages. If the map
-// is too wide, it counts consecutive equal cores: [24×../8×BB].
-func (w *placementList) coreMap(set placement.CPUSet, width int) []string {
-	packages := w.packageCores(set)
-	for _, write := range []func([]string) string{allCores, countedCores} {
-		if text := bracketed(packages, write); columns(text) <= width {
-			return []string{text}
-		}
+func widest(texts []string) (width int) {
+	for _, text := range texts {
+		width = max(width, columns(text))
 	}
-	return wrap(strings.ReplaceAll(bracketed(packages, countedCores), "][", "] ["), width, 0) // wraps between packages
+	return width
+}
+
+// coreMap draws a set with one character per hardware thread and brackets around packages. If the map
+// is wider than width, it counts consecutive equal cores: [24×../8×BB].
+func (w *placementList) coreMap(set placement.CPUSet, width int) string {
+	if set.Len() == 0 || len(w.parts) == 0 {
+		return ""
+	}
+	packages := w.packageCores(set)
+	if text := bracketed(packages, allCores); columns(text) <= width {
+		return text
+	}
+	return bracketed(packages, countedCores)
 }
 
 func bracketed(packages [][]string, write func([]string) string) string {
