@@ -193,31 +193,28 @@ func (e *explanation) notes() []string {
 		if n == 1 {
 			are = "is"
 		}
-		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes, of which only the beginning was read",
+		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes; the rest was not read",
 			show.Count(n, "line"), are, signature.MaxLine))
 	}
 	return notes
 }
 
 func (e *explanation) findingNotes() []string {
-	const more = "run it again with -x NCCL_DEBUG=INFO, and look for the first error of the rank that failed first; " +
-		"gorun explain --list lists what is known"
 	switch {
 	case e.shadow:
 		return []string{fmt.Sprintf("gorun explain ./%s reads the file of that name", e.words)}
 	case len(e.found) > 0 && e.source != "" && e.found[0].Kind != signature.Cause:
-		return []string{"no line of it names a cause: " + more}
+		return []string{"no line names a cause: look for the first error of any rank"}
 	case len(e.found) > 0:
 		return nil
 	case e.source != "":
-		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", e.source,
-			show.Count(e.read.Lines, "line"), more)}
+		return []string{fmt.Sprintf("%s: no known error in %s", e.source, show.Count(e.read.Lines, "line"))}
 	}
-	notes := []string{fmt.Sprintf("%q is not a file, an id, or part of a known error", e.words)}
-	if near := similarIDs(e.words); near != nil {
-		return append(notes, "did you mean "+strings.Join(near, ", ")+"?")
+	notes := []string{fmt.Sprintf("no match for %q", e.words)}
+	if near := similarIDs(e.words); near != nil && !strings.ContainsAny(e.words, " \n") {
+		notes = append(notes, "did you mean "+strings.Join(near, ", ")+"?")
 	}
-	return append(notes, more)
+	return notes
 }
 
 // similarIDs returns a few ids of records with all words of a text, or words that begin so: first those whose name or
@@ -306,7 +303,7 @@ func newErrorList(found []signature.Finding) errorList {
 
 // explainWidth is the width of explanations in columns.
 func explainWidth(stdout io.Writer) int {
-	const least, most = 60, 120
+	const least, most = 60, 80
 	width := show.Style(stdout).Width
 	if width == 0 {
 		return most
@@ -327,7 +324,8 @@ func (e *explanation) text(width int) string {
 // formatFinding formats one; brief leaves out how to mend what follows from other findings.
 func formatFinding(f signature.Finding, width int, brief bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s (%s%s)\n", f.ID, f.Means, f.Family, describeKind(f))
+	head := strings.Fields(fmt.Sprintf("%s: %s (%s%s)", f.ID, f.Means, f.Family, describeKind(f)))
+	b.WriteString(strings.Join(printable.WrapWords(head, " ", width), "\n  ") + "\n")
 	row := func(label, text string) {
 		b.WriteString(show.Item("  "+label, wrapCommands(text, width-labelColumn), labelColumn))
 	}
@@ -367,12 +365,9 @@ func formatFinding(f signature.Finding, width int, brief bool) string {
 func describeKind(f signature.Finding) string {
 	switch f.Kind {
 	case signature.Symptom:
-		if f.Text == "" {
-			return "; by itself it leaves the cause open"
-		}
-		return "; the line leaves the cause open"
+		return "; does not name the cause"
 	case signature.Victim:
-		return "; it follows from another's failure"
+		return "; consequence of another failure"
 	case signature.Note:
 		return "; no failure by itself"
 	}

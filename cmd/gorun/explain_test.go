@@ -56,7 +56,7 @@ func TestVariablesOfErrorsAreExplained(t *testing.T) {
 	// noVariables are constants, errors and permissions, and prefixes of names.
 	noVariables := []string{
 		"SYS_NICE", "SYS_PTRACE", "IPC_LOCK", "MPI_COMM_WORLD", "MPI_ERRORS_ARE_FATAL", "MPI_ABORT", "MPI_INIT",
-		"OMPI_MCA", "NCCL_SOCKET", "NCCL_IB", "OUT_OF_MEMORY", "ROW_REMAPPER", "LD_",
+		"OMPI_MCA", "NCCL_SOCKET", "NCCL_IB", "OUT_OF_MEMORY", "ROW_REMAPPER", "LD_", "MPIEXEC_TIMEOUT",
 	}
 	counted := 0
 	for _, s := range signature.All() {
@@ -76,11 +76,11 @@ func TestVariablesOfErrorsAreExplained(t *testing.T) {
 
 // tools are the commands besides gorun that signatures may name. They belong to the system, to NVIDIA and to
 // resource managers.
-var tools = strings.Fields(`cat chmod compute-sanitizer df dmesg docker env export file findmnt fi_info free ` +
+var tools = strings.Fields(`cat chmod command compute-sanitizer df dmesg docker env export file findmnt fi_info free ` +
 	`getent grep head id ip ipcs kill ldconfig ldd
 	loginctl ls lscpu lsmod munge nohup nvidia-smi ompi_info ping ps pwd py-spy python3 quota rm rocm-smi rocminfo ` +
-	`sacct sacctmgr scontrol sinfo squeue srun ss ssh
-	ssh-add ssh-copy-id ssh-keygen sudo systemctl ucx_info ulimit uname GOARCH=arm64`)
+	`sacct sacctmgr salloc scontrol sinfo squeue srun ss ssh
+	ssh-add ssh-copy-id ssh-keygen sudo systemctl ucx_info ulimit uname unset GOARCH=arm64`)
 
 // commandsIn returns the commands between marks in a text.
 func commandsIn(text string) (commands []string) {
@@ -117,7 +117,7 @@ func TestCommandsOfSignaturesWork(t *testing.T) {
 
 // Each check of gorun doctor that a signature names exists.
 func TestSignaturesNameChecks(t *testing.T) {
-	named := regexp.MustCompile("`gorun doctor[^`]*` looks, too: checks? ([a-z0-9, -]+)[.]")
+	named := regexp.MustCompile("`gorun doctor[^`]*` also checks this \\(([a-z0-9, -]+)\\)[.]")
 	count := 0
 	for _, s := range signature.All() {
 		matches := named.FindAllStringSubmatch(s.Check, -1)

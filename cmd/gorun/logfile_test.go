@@ -57,7 +57,7 @@ func TestExplainSaysWhatIsCut(t *testing.T) {
 	stdout, stderr, code := explainedFile(t, "Too many open files"+strings.Repeat(" x", 4000)+"\nfine\n")
 	assert.Zero(t, code)
 	assert.Contains(t, stdout, "… (cut)\n")
-	assert.Equal(t, "gorun: 1 line is longer than 4096 bytes, of which only the beginning was read\n", stderr)
+	assert.Equal(t, "gorun: 1 line is longer than 4096 bytes; the rest was not read\n", stderr)
 	_, stderr, _ = explainedFile(t, strings.Repeat("x", 5000)+"\n"+strings.Repeat("y", 5000))
 	assert.Contains(t, stderr, "gorun: 2 lines are longer than 4096 bytes")
 	_, stderr, _ = explainedFile(t, "Too many open files "+strings.Repeat("x", 4000)+"\n")

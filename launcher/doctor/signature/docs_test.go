@@ -11,14 +11,14 @@ import (
 
 //go:generate go test -run ^TestDocs$ -count=1 . -update
 
-var update = flag.Bool("update", false, "write the table of docs/reference/errors.md again")
+var update = flag.Bool("update", false, "write the entries of docs/reference/errors.md again")
 
-// TestDocs keeps the table of docs/reference/errors.md equal to the files.
+// TestDocs keeps the entries of docs/reference/errors.md equal to the files.
 func TestDocs(t *testing.T) {
 	const (
 		file  = "../../../docs/reference/errors.md"
 		begin = "<!-- Generated from launcher/doctor/signature/data by `make docs`; edit the files there. -->\n\n"
-		end   = "\n<!-- the table ends -->\n"
+		end   = "\n<!-- The entries end here. -->\n"
 	)
 	page, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -46,6 +46,11 @@ func newIndex(list []Signature) *index {
 	return x
 }
 
+// excludes reports whether a line in lower case has a text of Unless.
+func (s *Signature) excludes(low string) bool {
+	return slices.ContainsFunc(s.unless, func(other string) bool { return strings.Contains(low, other) })
+}
+
 func gramOf(text string, at int) uint32 {
 	return uint32(text[at]) | uint32(text[at+1])<<8 | uint32(text[at+2])<<16 | uint32(text[at+3])<<24
 }
@@ -77,9 +82,7 @@ func (x *index) find(line string) []Match {
 	last := int32(-1)
 	for _, c := range slices.Compact(candidates) {
 		s := &x.signatures[c.signature]
-		if c.signature == last || slices.ContainsFunc(s.unless, func(other string) bool {
-			return strings.Contains(low, other)
-		}) {
+		if c.signature == last || s.excludes(low) {
 			continue
 		}
 		if values, ok := s.patterns[c.pattern].match(line, low); ok {

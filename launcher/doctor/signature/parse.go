@@ -116,7 +116,7 @@ func (p *fileParser) set(key, value string) error {
 	case "kind":
 		at := slices.Index(kindNames[:], value)
 		if at < 0 {
-			return fmt.Errorf("%q is no kind: it is cause, symptom, victim or remark", value)
+			return fmt.Errorf("%q is no kind: it is cause, symptom, victim or note", value)
 		}
 		s.Kind = Kind(at)
 	case "see":

@@ -22,7 +22,7 @@ const (
 	Note                // no failure, but it may explain one, or slowness
 )
 
-var kindNames = [...]string{"cause", "symptom", "victim", "remark"}
+var kindNames = [...]string{"cause", "symptom", "victim", "note"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -106,13 +106,13 @@ func TestValues(t *testing.T) {
 	for line, want := range map[string]struct{ id, advice string }{
 		"The server socket has failed to listen on any local network address. port: 49455, useIpv6: false, code: -98, " +
 			"name: EADDRINUSE": {
-			"torch-port-taken", "ss -ltnp 'sport = :49455' shows who has port 49455; a program",
+			"torch-port-taken", "ss -ltnp 'sport = :49455' shows who uses port 49455; a program",
 		},
 		"OSError: [Errno 98] Address already in use": {
-			"torch-port-taken", "a program that leaves MASTER_PORT alone gets a free one",
+			"system-port-taken", "a program that leaves MASTER_PORT to gorun gets a free port",
 		},
 		"bind: Address already in use, port: $(reboot), x": {
-			"torch-port-taken", "a program that leaves MASTER_PORT alone gets a free one",
+			"system-port-taken", "a program that leaves MASTER_PORT to gorun gets a free port",
 		},
 		"ImportError: libcudnn.so.9: cannot open shared object file: No": {
 			"loader-missing-library", "-x LD_LIBRARY_PATH=DIR, with the directory of libcudnn.so.9, lets",
@@ -121,7 +121,7 @@ func TestValues(t *testing.T) {
 		"bash: line 3: -rf: command not found":                   {"", ""},
 		"ssh: Could not resolve hostname -oProxyCommand=x: Name": {"", ""},
 		"[Rank 0]: Rank 12 failed to pass monitoredBarrier in 2000 ms": {
-			"gloo-monitored-barrier", "rank 12 is the late one",
+			"gloo-monitored-barrier", "rank 12 is late",
 		},
 		"version `GLIBC_2.38' not found (required by ./m)": {
 			"loader-glibc", "the program needs GLIBC_2.38, newer",
@@ -229,7 +229,7 @@ func TestParseProblems(t *testing.T) {
 		"a\n  family\n":               "x:2: family has no value",
 		"a\n  family F\n  family F\n": "x:3: family is there twice",
 		"a\n  colour red\n":           "x:2: \"colour\" is no key of a record",
-		"a\n  kind big\n":             "x:2: \"big\" is no kind: it is cause, symptom, victim or remark",
+		"a\n  kind big\n":             "x:2: \"big\" is no kind: it is cause, symptom, victim or note",
 		"a\n  line x\n    y\n":        "x:3: \"y\" goes on with nothing: only a text may",
 		"a\n  signal x\n":             "x:2: \"x\" is no number from 0 to 255",
 		"a\n  status 256\n":           "x:2: \"256\" is no number from 0 to 255",

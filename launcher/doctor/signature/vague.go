@@ -34,8 +34,8 @@ func Vague(line string) (Match, bool) {
 	}
 	_, text := WithoutRank(line)
 	text = lower(strings.TrimSpace(text))
-	for _, text := range []string{text, text[strings.LastIndex(text, ": ")+1:]} {
-		if s := v.whole[strings.TrimSpace(text)]; s != nil {
+	for _, end := range []string{text, text[strings.LastIndex(text, ": ")+1:]} {
+		if s := v.whole[strings.TrimSpace(end)]; s != nil && !s.excludes(text) {
 			return Match{Signature: s}, true
 		}
 	}

@@ -330,11 +330,11 @@ func TestHint(t *testing.T) {
 			"'torch'": "no module torch:",
 		"torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: " +
 			"49455, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use": "ss -ltnp 'sport = " +
-			":49455' shows who has port 49455;",
+			":49455' shows who uses port 49455;",
 		"OSError: [Errno 98] Address already in use": "a program that " +
-			"leaves MASTER_PORT alone gets a free one",
+			"leaves MASTER_PORT to gorun gets a free port",
 		"bind: Address already in use, port: $(reboot), x": "a program that " +
-			"leaves MASTER_PORT alone gets a free one",
+			"leaves MASTER_PORT to gorun gets a free port",
 		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.": "nvidia-smi " +
 			"--query-compute-apps",
 		"torch.OutOfMemoryError: HIP out of memory. Tried":                                      "rocm-smi",

@@ -1,0 +1,70 @@
+package signature
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// excerpt is a piece of a log from a public thread, with the causes that its author or a maintainer found there.
+type excerpt struct {
+	source string
+	causes []string // IDs, of which each is right; "unknown" if nothing should be found
+	log    string
+}
+
+func corpus(t *testing.T, name string) (list []excerpt) {
+	text, err := os.ReadFile(filepath.Join("testdata", "corpus", name))
+	require.NoError(t, err)
+	for record := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n---\n"), "\n---\n") {
+		source, rest, _ := strings.Cut(record, "\n")
+		causes, log, _ := strings.Cut(rest, "\n")
+		e := excerpt{strings.TrimPrefix(source, "source: "), strings.Fields(strings.TrimPrefix(causes, "cause: ")), log}
+		require.True(t, strings.HasPrefix(e.source, "https://"), record)
+		require.NotEmpty(t, e.causes, record)
+		list = append(list, e)
+	}
+	return list
+}
+
+// TestCorpus measures how often the first finding is right; testdata/corpus/README.md explains the files.
+func TestCorpus(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		least             int
+		precision, recall float64
+	}{{"tuned.txt", 130, 0.97, 0.97}} {
+		list := corpus(t, c.name)
+		require.GreaterOrEqual(t, len(list), c.least)
+		var right, shown, known int
+		for _, e := range list {
+			found, _, err := Scan(strings.NewReader(e.log))
+			require.NoError(t, err)
+			first := "unknown"
+			if len(found) > 0 {
+				first = found[0].ID
+				shown++
+			}
+			if e.causes[0] != "unknown" {
+				known++
+			}
+			if slices.Contains(e.causes, first) {
+				if first != "unknown" {
+					right++
+				}
+			} else if c.name == "tuned.txt" {
+				t.Logf("%s: found %s, not %s", e.source, first, strings.Join(e.causes, " or "))
+			}
+		}
+		precision, recall := float64(right)/float64(shown), float64(right)/float64(known)
+		t.Logf("%s: %d excerpts, %d with a cause: precision %.3f (%d of %d), recall %.3f", c.name, len(list), known,
+			precision, right, shown, recall)
+		assert.GreaterOrEqual(t, precision, c.precision, c.name)
+		assert.GreaterOrEqual(t, recall, c.recall, c.name)
+	}
+}
