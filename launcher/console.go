@@ -62,7 +62,7 @@ func destination(w io.Writer, colour bool) output.Destination {
 
 // teed returns a local rank's streams that go to both files and console, which torchrun labels.
 func (h *head) teed(localRank int) spec.Streams {
-	if l := h.plan.Load().Logs; l != nil && l.Files() && !l.Named() {
+	if l := h.plan.Load().Logs; l != nil && l.Files() && h.spec.Output.LabelsTees() {
 		return l.Tee[localRank]
 	}
 	return 0

@@ -99,7 +99,8 @@ func (s *session) reportPlan() {
 	s.warnUnreadNames()
 	s.reportBindings()
 	s.settings.planned(s.plan)
-	if l := s.plan.Logs; !s.dryRun && l != nil && l.Files() && !l.Named() && s.spec.Output.LogDir == "" {
+	if l := s.plan.Logs; !s.dryRun && l != nil && l.Files() && s.spec.Output.LogDir == "" &&
+		(!l.Named() || s.spec.Output.LogsByRank) {
 		s.settings.notify("log files are in " + l.Dir) // a temporary directory
 	}
 }

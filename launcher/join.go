@@ -204,7 +204,9 @@ func (s *session) displayRank(cfg *agent.Config) {
 	cfg.Display = &agent.Display{Console: s.settings.consoleConfig(o), Role: cmp.Or(s.spec.Role, "default")}
 	if o.LogDir != os.DevNull {
 		localRank := s.spec.Join.Task.LocalRank
-		cfg.Display.Tee = o.Tee.Of(localRank)
+		if o.LabelsTees() {
+			cfg.Display.Tee = o.Tee.Of(localRank)
+		}
 		cfg.Display.Hidden = o.Redirect.Of(localRank) &^ o.Tee.Of(localRank)
 	}
 }

@@ -1,8 +1,11 @@
 package launcher
 
 import (
+	"crypto/rand"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -26,6 +29,27 @@ func checkOutput(o job.OutputSpec) error {
 		}
 	}
 	return all.ErrorOrNil()
+}
+
+// nameLogFiles implements OutputSpec.LogsByRank.
+func (s *session) nameLogFiles() {
+	o := &s.spec.Output
+	if !o.LogsByRank || o.LogDir == os.DevNull {
+		return
+	}
+	if o.LogDir != "" && !o.Tee.Any() {
+		o.Tee = o.Redirect.Complement()
+	}
+	dir := o.LogDir
+	if dir == "" {
+		id := job.AtStart
+		if !s.dryRun {
+			id = strings.ToLower(rand.Text()[:8])
+		}
+		dir = filepath.Join(s.tempDir(), "gorun-"+id)
+	}
+	names := job.LogNames(dir)
+	o.StdoutFile, o.StderrFile = names[0], names[1]
 }
 
 // collectSharedLogs has the head write files that ranks of several nodes share. On a shared file

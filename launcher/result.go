@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"gorun/launcher/internal/diagnosis"
+	"gorun/launcher/internal/output"
 	"gorun/launcher/job"
 )
 
@@ -60,7 +61,9 @@ func (h *head) explainFailure(r *job.Result) {
 	switch rank := &p.Ranks[f.Rank]; {
 	case p.Logs == nil || !p.Logs.Files() || rank.Spawned:
 	case p.Logs.Named():
-		f.Log = p.Logs.Base
+		plan := h.logPlan(h.nodes[rank.Node])
+		f.Log = cmp.Or(plan.File("", rank.LocalRank, cmp.Or(stream, output.Stderr)),
+			plan.File("", rank.LocalRank, output.Stdout), p.Logs.Base)
 	default:
 		f.Log = path.Join(p.LogsOf(rank.Node).Dir, strconv.Itoa(rank.LocalRank))
 	}

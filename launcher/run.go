@@ -27,7 +27,7 @@ import (
 // Otherwise the Result says how the job ended, successfully or not. Cancelling ctx ends the job as
 // SIGTERM does.
 func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
-	s, err := open(ctx, spec, options)
+	s, err := open(ctx, spec, false, options)
 	if err != nil {
 		return nil, err
 	}
@@ -69,12 +69,11 @@ func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) 
 			Hint: hint,
 		}
 	}
-	s, err := open(ctx, spec, options)
+	s, err := open(ctx, spec, true, options)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
-	s.dryRun = true
 	if err := s.decide(); err != nil {
 		return nil, err
 	}

@@ -78,8 +78,9 @@ func newSession(spec Spec, options []Option) *session {
 }
 
 // open checks the spec and starts the agents.
-func open(ctx context.Context, spec Spec, options []Option) (*session, error) {
+func open(ctx context.Context, spec Spec, dryRun bool, options []Option) (*session, error) {
 	s := newSession(spec, options)
+	s.dryRun = dryRun
 	s.signals = newSignals(&s.settings)
 	s.monitor = newMonitor(&s.call)
 	if err := s.spec.Validate(); err != nil {
@@ -89,6 +90,7 @@ func open(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	if err := checkOutput(s.spec.Output); err != nil {
 		return nil, usageErrors(err)
 	}
+	s.nameLogFiles()
 	s.collectSharedLogs()
 	s.makeLogPathsAbsolute()
 	if err := s.findExecutable(); err != nil {

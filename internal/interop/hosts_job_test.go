@@ -78,9 +78,9 @@ func logFiles(t *testing.T, f fleet) {
 		require.Zero(t, got.code, got.stderr)
 		require.Empty(t, got.stdout)
 		for host, ranks := range map[string][]int{"h1": {0, 1}, "h2": {2}} {
-			for local, rank := range ranks {
-				script := `find "$1" -type f -path "*/$2/attempt_0/$3/std*.log" | sort | xargs -d '\n' cat`
-				text, err := f.Command(host, "sh", "-c", script, "sh", dir, host, fmt.Sprint(local)).CombinedOutput()
+			for _, rank := range ranks {
+				script := `cat "$1/$2.err" "$1/$2.out"`
+				text, err := f.Command(host, "sh", "-c", script, "sh", dir, fmt.Sprint(rank)).CombinedOutput()
 				require.NoError(t, err, "%s", text)
 				require.Equal(t, fmt.Sprintf("err %d\nout %d\n", rank, rank), string(text))
 			}

@@ -149,14 +149,11 @@ func TestOwnCommandLinesOfJoinedHosts(t *testing.T) {
 	got := both(func(host string) []string {
 		return []string{"-x", "WORD=inner-" + host, "-x", "GORUN_WORD", "--log-dir", logs}
 	})
-	assert.ElementsMatch(t, []string{"[default0]:0 inner-h1 outer-h1 /h1", "[default0]:1 inner-h2 outer-h2 /h2"},
+	assert.ElementsMatch(t, []string{"0 inner-h1 outer-h1 /h1", "1 inner-h2 outer-h2 /h2"},
 		strings.Split(strings.TrimSpace(got.stdout), "\n"))
 	both(func(host string) []string { return []string{"--log-dir", logs + host} })
 	for rank, host := range a.Hosts() {
-		files, err := filepath.Glob(filepath.Join(logs+host, "*", "*", "attempt_0", "0", "stdout.log"))
-		require.NoError(t, err)
-		require.Len(t, files, 1)
-		text, err := os.ReadFile(files[0])
+		text, err := os.ReadFile(filepath.Join(logs+host, strconv.Itoa(rank)+".out"))
 		require.NoError(t, err)
 		assert.True(t, strings.HasPrefix(string(text), strconv.Itoa(rank)+" "), "%s", text)
 	}

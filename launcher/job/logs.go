@@ -27,6 +27,9 @@ func (b *builder) logs() *Logs {
 		l.Names = []string{o.StdoutFile, o.StderrFile}
 		l.Base = o.LogBase()
 		l.Dir = l.Base
+		if o.LogsByRank {
+			b.joinedLogs()
+		}
 	case l.Base == spec.NullDevice:
 	case b.severalNodes():
 		b.nodeLogs()
@@ -47,6 +50,17 @@ func (o *OutputSpec) LogBase() string {
 	}
 	literal, _, _ := strings.Cut(cmp.Or(o.StdoutFile, o.StderrFile), "%")
 	return path.Dir(literal + "x")
+}
+
+// LogNames returns the patterns for the names of the files of [OutputSpec.LogsByRank] in a directory.
+func LogNames(dir string) []string {
+	dir = strings.ReplaceAll(dir, "%", "%%")
+	return []string{path.Join(dir, "%r.out"), path.Join(dir, "%r.err")}
+}
+
+// LabelsTees reports whether lines of tee'd streams have torchrun's label, or that of the template.
+func (o *OutputSpec) LabelsTees() bool {
+	return o.Template != "" && o.LogsByRank || !o.LogsByRank && !o.namesFiles()
 }
 
 func (o *OutputSpec) namesFiles() bool { return o.StdoutFile != "" || o.StderrFile != "" }
@@ -73,6 +87,15 @@ func (b *builder) logBase(node int) string {
 
 func (b *builder) attemptDir(base string) string {
 	return path.Join(base, fmt.Sprintf("attempt_%d", b.ids.Attempt))
+}
+
+// joinedLogs gives nodes that joined the directories of their own command lines.
+func (b *builder) joinedLogs() {
+	for node, f := range b.facts {
+		if f.Joined && f.LogDir != "" && f.LogDir != spec.NullDevice {
+			b.plan.Nodes[node].Logs = &NodeLogs{Base: f.LogDir, Dir: f.LogDir, Names: LogNames(f.LogDir)}
+		}
+	}
 }
 
 // nodeLogs gives each node a directory named after it.

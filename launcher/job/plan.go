@@ -84,6 +84,8 @@ type Node struct {
 type NodeLogs struct {
 	Dir  string `json:"dir"`  // of this attempt
 	Base string `json:"base"` // of the node
+	// Names replace Logs.Names.
+	Names []string `json:"names,omitempty"`
 }
 
 // Rank is one rank of a job.
@@ -122,6 +124,9 @@ func (p *Plan) LogsOf(node int) *Logs {
 	}
 	l := *p.Logs
 	l.Dir, l.Base = own.Dir, own.Base
+	if own.Names != nil {
+		l.Names = own.Names
+	}
 	return &l
 }
 

@@ -365,6 +365,16 @@ func (m StreamMap) Of(localRank int) Streams {
 	return m.All
 }
 
+// Complement returns the streams that are not in m.
+func (m StreamMap) Complement() StreamMap {
+	const all = Stdout | Stderr
+	c := StreamMap{All: all &^ m.All, Ranks: map[int]Streams{}}
+	for rank, s := range m.Ranks {
+		c.Ranks[rank] = all &^ s
+	}
+	return c
+}
+
 // Any reports whether some rank has a stream in m.
 func (m StreamMap) Any() bool {
 	for _, s := range m.Ranks {
@@ -401,6 +411,10 @@ type OutputSpec struct {
 
 	// Merge shows the ranks' standard error on the launcher's standard output.
 	Merge bool
+
+	// LogsByRank names log files LogDir/RANK.out and RANK.err instead of by torchrun's layout. Attempts after the first
+	// append to them. With a LogDir, and unless Tee chooses, all streams that are not in Redirect are tee'd.
+	LogsByRank bool
 
 	// LogsToHead writes the files of all nodes on the head's host; else each node writes those of its ranks.
 	LogsToHead bool

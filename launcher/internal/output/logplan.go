@@ -96,9 +96,12 @@ func (p LogPlan) File(attempt string, localRank, stream int) string {
 func (p LogPlan) makeNamed() error {
 	for _, r := range p.Ranks {
 		for _, stream := range []int{Stdout, Stderr} {
-			name := p.name(r.LocalRank, stream)
+			name := p.File("", r.LocalRank, stream)
 			if name == "" {
 				continue
+			}
+			if dir := filepath.Dir(name); filepath.Dir(dir) == filepath.Clean(os.TempDir()) {
+				_ = p.logRoot().mkdir(dir, 0o700) // others use the temporary directory, too; if this fails so does what follows
 			}
 			if err := p.logRoot().mkdirAll(filepath.Dir(name)); err != nil {
 				return fmt.Errorf("make the directory of %s: %w", printable.Text(name), cause(err)) // --log-dir does not name it

@@ -22,6 +22,7 @@ type outputState struct {
 	hidden        bool            // and shows nothing
 	patternsFrom  []string        // name the files of one stream
 	logs          []logOption
+	layout        string // of log files: "gorun", "torchrun"; "" is the dialect's
 }
 
 // logOption is an option of torchrun's on log files.
@@ -253,6 +254,18 @@ func (s *outputState) pattern() string {
 	return time + " " + label
 }
 
+// resolveLogs settles the layout of log files, if there are any.
+func (p *Line) resolveLogs() {
+	out := &p.Spec.Output
+	if out.LogDir == "" && !out.Redirect.Any() && !out.Tee.Any() {
+		return
+	}
+	out.LogsByRank = p.output.layout == "gorun" || p.output.layout == "" && !p.dialect.python
+	if out.LogsByRank && (out.DuplicateStdout != nil || out.DuplicateStderr != nil) {
+		p.hint("--duplicate-stdout-filters and --duplicate-stderr-filters need --log-layout torchrun")
+	}
+}
+
 // resolveFiles settles which streams go to files with the user's own names.
 func (p *Line) resolveFiles() {
 	out, s := &p.Spec.Output, &p.output
@@ -261,6 +274,7 @@ func (p *Line) resolveFiles() {
 		named = slices.Insert(named, 0, s.dirFrom)
 	}
 	if len(named) == 0 {
+		p.resolveLogs()
 		return
 	}
 	if s.dirFrom != "" && len(named) > 1 {

@@ -48,7 +48,7 @@ var topics = []topic{
 	{
 		"output", "What ranks print, log files, standard input, and what gorun tells you.",
 		[]Group{GroupOutput, GroupLook},
-		[]Example{{"gorun -n 2 --log-dir logs --tee 3 train.py", "print and write files"}},
+		[]Example{{"gorun -n 2 --log-dir logs train.py", "print, and write logs/0.out and so on"}},
 		"More: docs/output.md.",
 	},
 	{
@@ -160,7 +160,7 @@ var common = []Example{
 	{"hostfile", "read hosts from a file"},
 	{"x", "set a variable for the ranks"},
 	{"gpus", "use these GPUs, or those that are free"},
-	{"log-dir", "directory for the files of --tee and --redirects"},
+	{"log-dir", "write DIR/RANK.out and DIR/RANK.err, too"},
 	{"tee", "print and also write: 1 stdout, 2 stderr, 3 both"},
 	{"max-restarts", "restart all ranks up to N times after a failure"},
 	{"timeout", "stop the job after D: 90, 30m, 2h"},

@@ -17,7 +17,7 @@ import (
 // otherwiseSaid are values of variables that differ from those of sample.
 var otherwiseSaid = map[string]string{
 	"np": "5", "nproc-per-node": "5", "host": "here:5", "hostfile": "odd.txt", "chdir": "/other", "store": "rank0",
-	"stdin": "none", "label": "never", "log-dir": "/other",
+	"stdin": "none", "label": "never", "log-dir": "/other", "log-layout": "gorun",
 	"timeout": "7", "grace": "7", "shutdown-timeout": "7", "on-failure": "stop", "bind-mem": "interleave",
 	"ssh": "other", "ssh-timeout": "7", "ssh-config": "other", "bind-to": "core", "map-by": "core",
 	"rank-by": "node", "numa-binding": "socket", "cpus-per-rank": "5", "gpus-per-rank": "5", "gpus": "5", "mpi": "pmi1",

@@ -75,6 +75,10 @@ func (p *Line) ownOutput() []Option {
 			Set:  named(&p.Spec.Output.Label, "auto", "always", "never"),
 		},
 		{
+			Names: []string{"log-layout"}, Value: "gorun|torchrun",
+			Help: "name files of --log-dir RANK.out or as torchrun does (gorun)", Set: p.setLogLayout,
+		},
+		{
 			Names: []string{"pty"}, Set: Switch(&p.Spec.Output.PTY),
 			Help: "give each rank a pseudo-terminal as its standard streams",
 		},
@@ -128,6 +132,11 @@ func launchTable(p *Line) []Option {
 		Names: []string{"use-env"}, Group: GroupProgram, Set: Switch(&p.useEnv),
 		Help: "set LOCAL_RANK only, and add no --local-rank=N",
 	}}
+}
+
+func (p *Line) setLogLayout(a Arg) error {
+	p.output.layout = a.Value
+	return OneOf(a.Value, "gorun", "torchrun")
 }
 
 func (p *Line) setReport(a Arg) error {

@@ -92,11 +92,11 @@ func (p *Line) torchrunLogs() []Option {
 	return []Option{
 		{
 			Names: []string{"log-dir"}, Value: "DIR", Dirs: true, Set: p.isLog(Text(&out.LogDir)),
-			Help: "write the files of --tee and --redirects to DIR (a temporary one)",
+			Help: "write output to DIR/RANK.out, .err, too; called torchrun in its layout",
 		},
 		{
 			Names: []string{"redirects", "r"}, Value: "WHICH", Attached: true,
-			Help: "write streams to files: 1 stdout, 2 stderr, 3 both, or 0:3,1:2",
+			Help: "write streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:2",
 			Set:  p.isLog(Parsed(&out.Redirect, parseStreams)),
 		},
 		{
