@@ -6,12 +6,14 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/internal/pages"
 	"gorun/internal/testneeds"
 )
 
@@ -19,51 +21,46 @@ import (
 const (
 	maxReadmeWords = 700
 	maxPageWords   = 1_500
+	maxDocsWords   = 25_000 // of all pages below docs, without docs/reference
 )
 
-// page is a Markdown file of the repository.
-type page struct {
-	file string // slash-separated, relative to the module's root
-	text string
-}
-
-// pages reads the README and all pages below docs and examples.
-func pages(t *testing.T) []page {
+// markdown reads the README and all pages below docs and examples.
+func markdown(t *testing.T) []pages.Page {
 	t.Helper()
-	root := testneeds.Repository(t)
-	var all []page
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		require.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			relative, err := filepath.Rel(root, file)
-			require.NoError(t, err)
-			all = append(all, page{filepath.ToSlash(relative), string(text)})
-		}
-	}
+	all, err := pages.All(testneeds.Repository(t))
+	require.NoError(t, err)
 	require.NotEmpty(t, all)
 	return all
 }
 
+// words counts the words of a text. Bars and rules of tables are none.
+func words(text string) int {
+	return len(slices.DeleteFunc(strings.Fields(text), func(field string) bool {
+		return !strings.ContainsFunc(field, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	}))
+}
+
 func TestPagesAreShort(t *testing.T) {
-	numPages := 0
-	for _, p := range pages(t) {
+	numPages, total := 0, 0
+	for _, p := range markdown(t) {
+		if strings.HasPrefix(p.File, "docs/") && path.Dir(p.File) != "docs/reference" {
+			total += words(p.Text)
+		}
 		limit := 0
 		switch {
-		case p.file == "README.md":
+		case p.File == "README.md":
 			limit = maxReadmeWords
-		case path.Dir(p.file) == "docs":
+		case path.Dir(p.File) == "docs":
 			limit = maxPageWords
 			numPages++
 		default:
 			continue
 		}
-		if n := len(strings.Fields(p.text)); n > limit {
-			t.Errorf("%s has %d words (at most %d)", p.file, n, limit)
+		if n := len(strings.Fields(p.Text)); n > limit {
+			t.Errorf("%s has %d words (at most %d)", p.File, n, limit)
 		}
 	}
+	require.LessOrEqual(t, total, maxDocsWords, "words of docs without the reference")
 	require.Equal(t, 10, numPages, "pages of docs: what is new belongs into one of the ten, into reference or internals")
 }
 
@@ -71,25 +68,25 @@ func TestPagesAreShort(t *testing.T) {
 var link = regexp.MustCompile(`\]\(([^)\s#]*)(#[^)\s]*)?\)`)
 
 // deadLinks returns the links of pages whose file or anchor does not exist. It ignores links to other sites.
-func deadLinks(all []page, exists func(file string) bool) (problems []string) {
+func deadLinks(all []pages.Page, exists func(file string) bool) (problems []string) {
 	anchors := map[string]map[string]bool{}
 	for _, p := range all {
-		anchors[p.file] = anchorsOf(p.text)
+		anchors[p.File] = anchorsOf(p.Text)
 	}
 	for _, p := range all {
-		for _, m := range link.FindAllStringSubmatch(p.text, -1) {
+		for _, m := range link.FindAllStringSubmatch(p.Text, -1) {
 			target, anchor := m[1], strings.TrimPrefix(m[2], "#")
 			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 				continue
 			}
-			file := p.file
+			file := p.File
 			if target != "" {
-				file = path.Join(path.Dir(p.file), target)
+				file = path.Join(path.Dir(p.File), target)
 			}
 			if !exists(file) {
-				problems = append(problems, fmt.Sprintf("%s: there is no %s", p.file, file))
+				problems = append(problems, fmt.Sprintf("%s: there is no %s", p.File, file))
 			} else if known, isPage := anchors[file]; isPage && anchor != "" && !known[anchor] {
-				problems = append(problems, fmt.Sprintf("%s: %s has no heading #%s", p.file, file, anchor))
+				problems = append(problems, fmt.Sprintf("%s: %s has no heading #%s", p.File, file, anchor))
 			}
 		}
 	}
@@ -127,16 +124,19 @@ func anchorsOf(text string) map[string]bool {
 
 func TestLinksLeadSomewhere(t *testing.T) {
 	root := testneeds.Repository(t)
-	report(t, deadLinks(pages(t), func(file string) bool {
+	report(t, deadLinks(markdown(t), func(file string) bool {
 		_, err := os.Stat(filepath.Join(root, file))
 		return err == nil
 	}))
 }
 
 func TestDeadLinksAreFound(t *testing.T) {
-	all := []page{
-		{"README.md", "[a](docs/a.md) [b](docs/a.md#two-words) [c](https://example.org/x) [d](#here)\n\n# Here\n"},
-		{"docs/a.md", "## Two words!\n\n[gone](b.md) [no heading](../README.md#there)\n"},
+	all := []pages.Page{
+		{
+			File: "README.md",
+			Text: "[a](docs/a.md) [b](docs/a.md#two-words) [c](https://example.org/x) [d](#here)\n\n# Here\n",
+		},
+		{File: "docs/a.md", Text: "## Two words!\n\n[gone](b.md) [no heading](../README.md#there)\n"},
 	}
 	exists := func(file string) bool { return file == "README.md" || file == "docs/a.md" }
 	require.Equal(t, []string{"docs/a.md: there is no docs/b.md", "docs/a.md: README.md has no heading #there"},
