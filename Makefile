@@ -13,7 +13,7 @@ GPUBUILD := CGO_ENABLED=1 CGO_CFLAGS=-Wno-deprecated-declarations \
 	$(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy"
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun gorun-gpu static demo test test-faults race lint fuzz bench soak docs gpu clean
+.PHONY: help build gorun gorun-gpu static demo test test-faults race lint fuzz bench soak docs site gpu clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,5 +69,9 @@ soak: ## the tests with full counts, then fuzzing: hours
 docs: ## write the generated tables of docs/ again from the code's own tables
 	$(GO) generate ./...
 
-clean: ## remove what was built (.venv stays)
+site: ## build/site: README, docs and examples as pages with search
+	.ci/setup-site
+	.venv-site/bin/python docs/site/build.py build/site
+
+clean: ## remove what was built (.venv* stay)
 	rm -rf bin build

@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
-	"gorun/internal/shellwords"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 )
@@ -140,7 +139,7 @@ func (s *session) copyHint(text string) string {
 			continue
 		}
 		if info, err := os.Stat(app.Program); err == nil && info.Mode().IsRegular() {
-			return "add `--copy " + shellwords.Quote(app.Program) + "` to send this host's file to the others"
+			return "add --copy " + app.Program + " to send this host's file to the others"
 		}
 	}
 	return ""

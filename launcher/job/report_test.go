@@ -248,7 +248,7 @@ func TestHintOfASecondProgram(t *testing.T) {
 		{RankEnd{Code: 141}, false},
 	} {
 		r := Result{First: &Failure{RankEnd: c.end}}
-		assert.Equal(t, c.hint, strings.Contains(r.mpiHint(), "`--pmi-port`"), c.end)
+		assert.Equal(t, c.hint, strings.Contains(r.mpiHint(), "a second one needs a gorun of its own"), c.end)
 	}
 }
 

@@ -41,7 +41,8 @@ func TestUnknownHostKeyIsRefused(t *testing.T) {
 	require.Empty(t, text, "nothing was added")
 
 	f := refuse(t, ssh.Config{ConfigFile: config}, remote.StepHostKey)
-	command := strings.Split(f.Hint, "`")[1]
+	_, command, _ := strings.Cut(f.Hint, "then: ")
+	command, _, _ = strings.Cut(command, ", or")
 	out, err := exec.Command("sh", "-c", command).CombinedOutput()
 	require.NoError(t, err, "%s: %s", command, out)
 	works(t, dial(t, ssh.Config{ConfigFile: config}))
@@ -121,7 +122,8 @@ func TestChangedHostKeyIsRefused(t *testing.T) {
 		f := refuse(t, ssh.Config{ConfigFile: server.Config(), AcceptNew: true}, remote.StepHostKey)
 		require.Contains(t, f.Text, "THE HOST KEY HAS CHANGED")
 		require.Contains(t, f.Text, server.Known+":2 has SHA256:")
-		remotetest.Run(t, "sh", "-c", strings.Split(f.Hint, "`")[1])
+		_, command, _ := strings.Cut(f.Hint, "new key: ")
+		remotetest.Run(t, "sh", "-c", command)
 		works(t, dial(t, ssh.Config{ConfigFile: server.Config(), AcceptNew: true}))
 	}
 }
