@@ -53,7 +53,7 @@ class Entries(SphinxTransform):
             anchor = ANCHOR.match(raw.astext())
             if anchor:
                 name = anchor[1]
-                index = addnodes.index(entries=[("single", name, name, "", None)])
+                index = addnodes.index(entries=[("single", name, name, "main", None)])
                 raw.parent.replace(raw, [index, nodes.target("", "", ids=[name])])
 
 

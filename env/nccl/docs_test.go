@@ -24,6 +24,6 @@ func TestDocs(t *testing.T) {
 	}
 	require.Equal(t, Tables(), tables, "run make docs")
 	for _, v := range Variables() {
-		require.Equal(t, 1, strings.Count(tables, "\n| "+code(v.Name)+" |"), "%s is in the tables once", v.Name)
+		require.Equal(t, 1, strings.Count(tables, "</a>"+code(v.Name)+" |"), "%s is in the tables once", v.Name)
 	}
 }

@@ -36,7 +36,7 @@ func Tables() string {
 		for _, v := range database().variables {
 			if g.fits(v) {
 				done[v.Name] = true
-				line(&b, code(v.Name), v.Meaning, v.Default, v.Values, v.Since.String(), string(v.Scope), handling(v))
+				line(&b, v.Name, v.Meaning, v.Default, v.Values, v.Since.String(), string(v.Scope), handling(v))
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func Tables() string {
 		"\n### Plugins, fabrics, build tools and the system\n\n| variable | read by | meaning |\n| --- | --- | --- |\n")
 	for _, v := range database().variables {
 		if !done[v.Name] && v.Library != NCCL && v.Alive() {
-			line(&b, code(v.Name), string(v.Library), v.Meaning)
+			line(&b, v.Name, string(v.Library), v.Meaning)
 		}
 	}
 	b.WriteString("\n### Undocumented\n\n" +
@@ -52,7 +52,7 @@ func Tables() string {
 		"| variable | meaning | default | since |\n| --- | --- | --- | --- |\n")
 	for _, v := range database().variables {
 		if v.Library == NCCL && v.Status == Undocumented {
-			line(&b, code(v.Name), v.Meaning, v.Default, v.Since.String())
+			line(&b, v.Name, v.Meaning, v.Default, v.Since.String())
 		}
 	}
 	b.WriteString("\n### Gone, or never there\n\n| variable | of | gone since | what to do |\n| --- | --- | --- | --- |\n")
@@ -62,7 +62,7 @@ func Tables() string {
 			if v.Status == Never {
 				until = "never existed"
 			}
-			line(&b, code(v.Name), string(v.Library), until, v.Advice)
+			line(&b, v.Name, string(v.Library), until, v.Advice)
 		}
 	}
 	return b.String()
@@ -75,10 +75,10 @@ func handling(v Variable) string {
 
 func code(text string) string { return "`" + text + "`" }
 
-// line writes a row. It escapes vertical bars, which would end a cell.
-func line(b *strings.Builder, cells ...string) {
+// line writes the row of a variable, with an anchor. It escapes vertical bars, which would end a cell.
+func line(b *strings.Builder, name string, cells ...string) {
 	for i, c := range cells {
 		cells[i] = strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(c)
 	}
-	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	b.WriteString(`| <a id="` + name + `"></a>` + code(name) + " | " + strings.Join(cells, " | ") + " |\n")
 }

@@ -370,7 +370,7 @@ func TestDocs(t *testing.T) {
 	escape := strings.NewReplacer("|", `\|`, "<", "&lt;")
 	for _, g := range doctor.Groups() {
 		for _, c := range slices.DeleteFunc(doctor.Checks(), func(c doctor.Check) bool { return c.Group != g.Name }) {
-			fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c.ID, escape.Replace(c.What), escape.Replace(c.Why))
+			fmt.Fprintf(&table, "| <a id=\"%s\"></a>`%[1]s` | %s | %s |\n", c.ID, escape.Replace(c.What), escape.Replace(c.Why))
 		}
 	}
 	if *update {

@@ -19,24 +19,41 @@ var optionsHead string
 func Markdown(commands []*cli.Command) string {
 	var b strings.Builder
 	b.WriteString(optionsHead)
+	known := anchors{}
 	for g := range numGroups {
-		optionTable(&b, g, commands)
+		optionTable(&b, g, commands, known)
 	}
 	b.WriteString("\n## Exit codes\n\n| code | when |\n| --- | --- |\n")
 	for _, e := range exitCodes {
-		fmt.Fprintf(&b, "| %s | %s |\n", e[0], cell(e[1]))
+		id := "exit-" + strings.ReplaceAll(e[0], ", ", "-")
+		fmt.Fprintf(&b, "| %s%s | %s |\n", known.of(id), e[0], cell(e[1]))
 	}
 	return b.String()
 }
 
+// anchors are the anchors of a page that have been written.
+type anchors map[string]bool
+
+// of returns the HTML of those names that are not yet anchors: options of several commands may have one name.
+func (a anchors) of(names ...string) string {
+	html := ""
+	for _, name := range names {
+		if !a[name] {
+			a[name] = true
+			html += `<a id="` + name + `"></a>`
+		}
+	}
+	return html
+}
+
 // optionTable writes the options of one group, each once.
-func optionTable(b *strings.Builder, g Group, commands []*cli.Command) {
+func optionTable(b *strings.Builder, g Group, commands []*cli.Command, known anchors) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
 	seen := map[string]bool{}
 	row := func(o *Option, in string) {
-		text := fmt.Sprintf("| %s | %s | %s | %s |\n", spellings(o), in, code(o.Variables()), cell(o.Help))
+		text := fmt.Sprintf("%s | %s | %s | %s |\n", spellings(o), in, code(o.Variables()), cell(o.Help))
 		if o.Group == g && !seen[text] {
-			b.WriteString(text)
+			b.WriteString("| " + known.of(allSpellings(o)...) + text)
 			seen[text] = true
 		}
 	}
@@ -61,12 +78,17 @@ var letters = map[string]string{
 	"ps": "j", "top": "j", "stop": "j", "stacks": "j", "logs": "j",
 }
 
-// spellings returns all names of an option, and the value behind the last one.
-func spellings(o *Option) string {
+func allSpellings(o *Option) []string {
 	names := make([]string, len(o.Names))
 	for i, n := range o.Names {
 		names[i] = Spelling(n)
 	}
+	return names
+}
+
+// spellings returns all names of an option, and the value behind the last one.
+func spellings(o *Option) string {
+	names := allSpellings(o)
 	if o.TakesValue() {
 		names[len(names)-1] += " " + o.Value
 	}
