@@ -1,6 +1,6 @@
 """Builds the site from the Markdown files of the repository: python docs/site/build.py OUTPUT
 
-It gathers README.md, docs/ and examples/ in OUTPUT-source, where README.md is the first page, and has Sphinx build OUTPUT. A link
+It gathers README.md, docs/ and examples/ in .OUTPUT-source, where README.md is the first page, and has Sphinx build OUTPUT. A link
 to a file or a directory that the site lacks becomes plain text.
 """
 
@@ -81,7 +81,7 @@ def gather(source: Path) -> None:
 
 if __name__ == "__main__":
     output = Path(sys.argv[1])
-    source, trees = (output.with_name(f"{output.name}-{kind}") for kind in ("source", "trees"))
+    source, trees = (output.with_name(f".{output.name}-{kind}") for kind in ("source", "trees"))  # Go ignores names with a dot
     gather(source)
     here = Path(__file__).parent
     sys.exit(main(["-q", "-W", "--keep-going", "-j", "auto", "-b", "html", "-c", str(here), "-d", str(trees), str(source), str(output)]))
