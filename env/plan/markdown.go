@@ -168,7 +168,7 @@ func ruleTable(b *strings.Builder, wanted func(*rule) bool, head ...string) {
 		}
 		cells := map[string]string{
 			"variable": `<a id="` + r.Name + `"></a>` + code(r.Name),
-			"kind": string(r.Class), "level": string(r.level), "value": r.Value,
+			"kind":     string(r.Class), "level": string(r.level), "value": r.Value,
 			"defined by": r.Source,
 		}
 		row := make([]string, len(head))
