@@ -35,7 +35,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		delay, again := budget.Next(&result)
 		if !again || !canRestart(&result, lost) {
 			if result.Cause != job.CauseRank { // the end of the whole job is timed from its start
-				result.After, result.Elapsed = s.ids.Elapsed+result.After, s.ids.Elapsed+result.Elapsed
+				result.After, result.Elapsed = job.Seconds(s.ids.Elapsed)+result.After, job.Seconds(s.ids.Elapsed)+result.Elapsed
 			}
 			return result, nil
 		}
@@ -48,7 +48,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 				before = before[:last]
 			}
 			result.Attempts, result.First = before, nil
-			result.Elapsed = time.Since(began)
+			result.Elapsed = job.Seconds(time.Since(began))
 			result.After = result.Elapsed
 			return result, nil
 		}

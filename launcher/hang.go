@@ -61,7 +61,7 @@ func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang))
 		<-h.inspected // late answers to the last query
 	}
 	h.exits.hold()
-	hang := &job.Hang{Quiet: quiet, At: time.Now()}
+	hang := &job.Hang{Quiet: job.Seconds(quiet), At: time.Now()}
 	for i, n := range h.nodes {
 		// readLoop notices a lost link
 		_ = n.link.Send(&wire.Inspect{Quiet: quiet, Stop: stop, RAS: quiet > 0 && i == 0})
@@ -88,7 +88,7 @@ func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang))
 func (h *head) onHung(n *node, m wire.Hung) error {
 	if len(h.nodes) == 1 && m.Quiet > 0 { // the agent has detected the hang
 		h.reportHang(&job.Hang{
-			Quiet: m.Quiet, At: h.localTime(n, m.At), Ranks: h.activities(n, m.Ranks), NCCL: h.rasFindings(m.RAS),
+			Quiet: job.Seconds(m.Quiet), At: h.localTime(n, m.At), Ranks: h.activities(n, m.Ranks), NCCL: h.rasFindings(m.RAS),
 		})
 		return nil
 	}

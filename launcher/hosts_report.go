@@ -11,8 +11,8 @@ import (
 type HostsReport struct {
 	// Program is the program that was looked for, "" for none.
 	Program string       `json:"program,omitempty"`
-	Version string       `json:"version"` // of this gorun
-	Hosts   []HostReport `json:"hosts"`   // in the order of the spec
+	Version string       `json:"-"`     // of this gorun
+	Hosts   []HostReport `json:"hosts"` // in the order of the spec
 	// Network is nil with fewer than two hosts.
 	Network  *NetworkReport   `json:"network,omitempty"`
 	Problems []doctor.Problem `json:"problems"`
@@ -28,23 +28,23 @@ type HostReport struct {
 	Name    string  `json:"host"`
 	Here    bool    `json:"here,omitempty"` // gorun runs on it
 	Reached bool    `json:"reached"`
-	Seconds float64 `json:"seconds"` // until its agent ran, or until the attempt failed
+	Seconds float64 `json:"reach_seconds"` // until its agent ran, or until the attempt failed
 	// Step is where reaching the host failed, as in [HostProgress]; "" if it was reached.
 	Step string `json:"step,omitempty"`
 
 	Hostname     string `json:"hostname,omitempty"` // its own name for itself
-	Version      string `json:"version,omitempty"`
+	Version      string `json:"gorun_version,omitempty"`
 	Executable   string `json:"executable,omitempty"` // gorun's path there
 	Copied       bool   `json:"copied,omitempty"`     // gorun was copied there
 	Architecture string `json:"architecture,omitempty"`
 	Kernel       string `json:"kernel,omitempty"`
-	CPUs         int    `json:"cpus,omitempty"` // available to ranks
+	CPUs         int    `json:"cpu_count,omitempty"` // available to ranks
 	// Clock is the offset of its clock from this host's; nil if unknown.
 	Clock   *doctor.Clock      `json:"clock,omitempty"`
-	Rooms   []doctor.DiskSpace `json:"rooms,omitempty"`
+	Rooms   []doctor.DiskSpace `json:"disk_space,omitempty"`
 	Limits  []LimitReport      `json:"limits,omitempty"`
-	Dir     string             `json:"dir,omitempty"`     // the ranks' working directory
-	Missing string             `json:"missing,omitempty"` // why Dir cannot be used
+	Dir     string             `json:"directory,omitempty"`       // the ranks' working directory
+	Missing string             `json:"directory_error,omitempty"` // why Dir cannot be used
 	Program *doctor.Program    `json:"program,omitempty"`
 	// GPUs have names and whether a process uses them.
 	GPUs       []placement.GPU `json:"gpus,omitempty"`

@@ -124,7 +124,7 @@ func (u rankUsage) addTo(rank *registry.Rank) {
 		rank.State = u.State
 	}
 	if u.CPUTime >= 0 && !ended {
-		rank.CPU, rank.Memory = new(u.CPUTime), new(u.Memory)
+		rank.CPU, rank.Memory = new(u.CPUTime.Seconds()), new(u.Memory)
 	}
 	if u.Printed >= 0 {
 		rank.Output = new(u.Printed)

@@ -14,7 +14,7 @@ type NetworkReport struct {
 	Summary string `json:"summary,omitempty"`
 	// Transfers summarizes the measured throughput; "" without measurements.
 	Transfers string `json:"transfers,omitempty"`
-	Ways      []Way  `json:"ways"` // between all pairs of up to 64 hosts
+	Ways      []Way  `json:"paths"` // between all pairs of up to 64 hosts
 	// Interfaces lists the addresses of all hosts.
 	Interfaces []InterfaceReport `json:"interfaces,omitempty"`
 	// Error is set if the network could not be probed.
@@ -33,31 +33,31 @@ type Way struct {
 	Address   string  `json:"address"` // dialed
 	Port      int     `json:"port"`
 	Interface string  `json:"interface,omitempty"` // of From
-	Seconds   float64 `json:"seconds"`             // of the shortest round trip
+	Seconds   float64 `json:"round_trip_seconds"`  // of the shortest round trip
 	Problem   string  `json:"problem,omitempty"`
 	// Aside is set for an address that ranks would not use.
-	Aside bool `json:"aside,omitempty"`
+	Aside bool `json:"unused,omitempty"`
 	// OtherPorts says how ports 22 and 1 respond if Port does not: "answers", "refuses" or
 	// "silent".
 	OtherPorts string `json:"other_ports,omitempty"`
 
 	// Bytes arrived within TransferSeconds over one TCP connection.
-	Bytes           int64   `json:"bytes,omitempty"`
+	Bytes           int64   `json:"transfer_bytes,omitempty"`
 	TransferSeconds float64 `json:"transfer_seconds,omitempty"`
 	BitsPerSecond   float64 `json:"bits_per_second,omitempty"`
 	// TransferSegments were sent for that, of them TransferResent again.
 	TransferSegments int `json:"transfer_segments,omitempty"`
-	TransferResent   int `json:"transfer_resent,omitempty"`
+	TransferResent   int `json:"transfer_resent_segments,omitempty"`
 	// Segments were sent with few in flight, of them Resent again, which indicates loss.
 	Segments int `json:"segments,omitempty"`
-	Resent   int `json:"resent,omitempty"`
+	Resent   int `json:"resent_segments,omitempty"`
 	// Packet is the size of TCP's IP packets in bytes. If packets of that size are lost, packets of
 	// Passes bytes arrive and those of Vanishes bytes do not.
-	Packet   int `json:"packet,omitempty"`
-	Passes   int `json:"passes,omitempty"`
-	Vanishes int `json:"vanishes,omitempty"`
+	Packet   int `json:"packet_bytes,omitempty"`
+	Passes   int `json:"passing_packet_bytes,omitempty"`
+	Vanishes int `json:"lost_packet_bytes,omitempty"`
 	// Trouble is why measuring failed on a host that was reached.
-	Trouble string `json:"trouble,omitempty"`
+	Trouble string `json:"error,omitempty"`
 }
 
 // InterfaceReport is an address of a host.
@@ -67,8 +67,8 @@ type InterfaceReport struct {
 	Address string `json:"address"` // with its prefix length
 	// Kind is "ordinary", "no carrier", "tunnel", "host-only" or "loopback".
 	Kind string `json:"kind"`
-	Mbps int    `json:"mbps,omitempty"`
-	MTU  int    `json:"mtu,omitempty"`
+	Mbps int    `json:"megabits_per_second,omitempty"`
+	MTU  int    `json:"mtu_bytes,omitempty"`
 	// Chosen is set if ranks would use it.
 	Chosen bool `json:"chosen,omitempty"`
 }

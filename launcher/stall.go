@@ -15,7 +15,7 @@ func (h *head) onStalled(n *node, s wire.Stalled) error {
 	if n.number != h.plan.Load().Ranks[0].Node {
 		return wire.Violation("it reported on a store that another node has")
 	}
-	stall := &job.Stall{Waited: s.Waited, At: h.localTime(n, s.At), Waiting: s.Waiting}
+	stall := &job.Stall{Waited: job.Seconds(s.Waited), At: h.localTime(n, s.At), Waiting: s.Waiting}
 	for i, w := range stall.Waiting {
 		stall.Waiting[i] = spec.StoreWait{Rank: h.waitingRank(w), Keys: printables(w.Keys), More: max(0, w.More)}
 	}

@@ -78,7 +78,8 @@ func TestMachineAsJSON(t *testing.T) {
 	m := Machine{CPUs: set, Quota: 1.5, GPUs: []GPU{{PCI: "0000:1b:00.0", Vendor: NVIDIA}}}
 	text, err := json.Marshal(m)
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"cpus":"0-3,8","quota":1.5,"gpus":[{"index":0,"pci":"0000:1b:00.0","vendor":"nvidia"}]}`,
+	assert.JSONEq(t, `{"cpus":"0-3,8","cpu_quota":1.5,`+
+		`"gpus":[{"index":0,"pci_address":"0000:1b:00.0","vendor":"nvidia"}]}`,
 		string(text))
 	var back Machine
 	require.NoError(t, json.Unmarshal(text, &back))

@@ -13,9 +13,9 @@ type Machine struct {
 	CPUs CPUSet `json:"cpus,omitzero"`
 	// Quota is the limit of cgroups on CPU time per second, in CPUs: 1.5 is one and a half CPUs. 0
 	// means no limit.
-	Quota float64 `json:"quota,omitempty"`
+	Quota float64 `json:"cpu_quota,omitempty"`
 	// MemoryLimit is the limit of cgroups on memory, in bytes. 0 means no limit, or not read.
-	MemoryLimit int64 `json:"memory,omitempty"`
+	MemoryLimit int64 `json:"memory_limit_bytes,omitempty"`
 	// GPUs are those that a program can use, in the order of their PCI addresses, before variables
 	// such as CUDA_VISIBLE_DEVICES hide some.
 	GPUs []GPU `json:"gpus,omitempty"`
@@ -45,15 +45,15 @@ type GPU struct {
 	// CUDA_VISIBLE_DEVICES does with CUDA_DEVICE_ORDER=PCI_BUS_ID.
 	Index int `json:"index"`
 	// PCI is the address on the PCI bus in the kernel's format: "0000:1b:00.0".
-	PCI    string `json:"pci"`
+	PCI    string `json:"pci_address"`
 	Vendor Vendor `json:"vendor"`
 	// UUID identifies the GPU in visibility variables ("GPU-8f6b0f6c-…"); empty if not known.
 	UUID string `json:"uuid,omitempty"`
 
 	// The following fields are known only with a Topology.
 
-	Name   string `json:"name,omitempty"`   // "NVIDIA H100 80GB HBM3"
-	Memory int64  `json:"memory,omitempty"` // bytes, 0: not known
+	Name   string `json:"name,omitempty"`         // "NVIDIA H100 80GB HBM3"
+	Memory int64  `json:"memory_bytes,omitempty"` // bytes, 0: not known
 	Bus    *Bus   `json:"bus,omitempty"`
 	Links  []Link `json:"links,omitempty"` // to other GPUs
 	Used   bool   `json:"used,omitempty"`  // a process uses it now, as far as known
@@ -67,7 +67,7 @@ type GPU struct {
 
 // Peer describes a GPU's access to the memory of another GPU.
 type Peer struct {
-	PCI    string    `json:"pci"` // address of the other GPU
+	PCI    string    `json:"pci_address"` // address of the other GPU
 	Access P2PStatus `json:"access"`
 }
 

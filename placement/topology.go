@@ -16,11 +16,11 @@ type Topology struct {
 	Nodes []NUMANode `json:"nodes"`
 	// Memories are the nodes whose memory this process may use (cpuset), written like a list of
 	// CPUs. Empty means all.
-	Memories CPUSet `json:"memories,omitzero"`
+	Memories CPUSet `json:"memory_nodes,omitzero"`
 	// Isolated are CPUs that the kernel's scheduler does not use by itself (isolcpus=), and Offline
 	// those that are present but offline.
-	Isolated CPUSet `json:"isolated,omitzero"`
-	Offline  CPUSet `json:"offline,omitzero"`
+	Isolated CPUSet `json:"isolated_cpus,omitzero"`
+	Offline  CPUSet `json:"offline_cpus,omitzero"`
 	NICs     []NIC  `json:"nics,omitempty"`
 	// Virtual reports whether the PCI tree is that of a virtual machine, whose devices are attached
 	// directly to a host bridge: it does not show distances.
@@ -67,7 +67,7 @@ type CPU struct {
 type NUMANode struct {
 	ID     int    `json:"id"`
 	CPUs   CPUSet `json:"cpus,omitzero"`
-	Memory int64  `json:"memory"` // bytes
+	Memory int64  `json:"memory_bytes"` // bytes
 	// Distances are the distances to Topology.Nodes, in their order, as reported by the firmware:
 	// 10 is local.
 	Distances []int `json:"distances,omitempty"`
@@ -76,14 +76,14 @@ type NUMANode struct {
 // Bus is the position of a device in the PCI tree.
 type Bus struct {
 	// Address is the address of the device: "0000:1b:00.0".
-	Address string `json:"address"`
+	Address string `json:"pci_address"`
 	// Root is the host bridge, "pci0000:15". Bridges are the addresses of the bridges between it
 	// and the device, the root port first.
-	Root    string   `json:"root,omitempty"`
+	Root    string   `json:"host_bridge,omitempty"`
 	Bridges []string `json:"bridges,omitempty"`
 	// Node is the number of its NUMA node, -1 if not known. Near are the CPUs near the device.
 	Node int    `json:"node"`
-	Near CPUSet `json:"near,omitzero"`
+	Near CPUSet `json:"near_cpus,omitzero"`
 	// Link is its PCIe link; nil if not read, or not reported, as in many virtual machines.
 	Link *PCIeLink `json:"link,omitempty"`
 }
@@ -92,12 +92,12 @@ type Bus struct {
 type PCIeLink struct {
 	// GTps and Width are the maximum that both ends support: gigatransfers per second on each lane,
 	// and lanes.
-	GTps  float64 `json:"gt_per_s"`
-	Width int     `json:"width"`
+	GTps  float64 `json:"gigatransfers_per_second"`
+	Width int     `json:"lanes"`
 	// GTpsNow and WidthNow are the current values; 0 if not known. Many idle devices lower their
 	// rate. Fewer lanes than supported mean a badly seated card or a narrower slot.
-	GTpsNow  float64 `json:"gt_per_s_now,omitempty"`
-	WidthNow int     `json:"width_now,omitempty"`
+	GTpsNow  float64 `json:"gigatransfers_per_second_now,omitempty"`
+	WidthNow int     `json:"lanes_now,omitempty"`
 }
 
 // pcieRates are the gigatransfers per second on a lane of PCIe 1.0, 2.0, …
@@ -159,9 +159,9 @@ type NIC struct {
 	Up        bool   `json:"up"`
 	// State is the kernel's name of the state if it is not up: "down", "INIT", "Polling".
 	State string  `json:"state,omitempty"`
-	Gbps  float64 `json:"gbps,omitempty"` // 0: not known
+	Gbps  float64 `json:"gigabits_per_second,omitempty"` // 0: not known
 	// GID is the index of the port's RoCE v2 address, -1 if it has or needs none.
-	GID int `json:"gid,omitempty"`
+	GID int `json:"gid_index,omitempty"`
 	// GIDIPv6 reports whether that is an IPv6 address.
 	GIDIPv6 bool `json:"gid_ipv6,omitempty"`
 	Bus     *Bus `json:"bus,omitempty"` // nil: no PCI device

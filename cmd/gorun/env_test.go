@@ -143,7 +143,7 @@ func TestValuesOfSome(t *testing.T) {
 func TestLintOfNothing(t *testing.T) {
 	text, err := json.Marshal((&lintReport{}).json())
 	require.NoError(t, err)
-	require.JSONEq(t, `{"settings": 0, "findings": []}`, string(text))
+	require.JSONEq(t, `{"setting_count": 0, "findings": []}`, string(text))
 }
 
 func TestExplanationsFitATerminal(t *testing.T) {

@@ -18,12 +18,12 @@ import (
 
 // environment describes the variables of a job's ranks, each name once.
 type environment struct {
-	Ranks     int            `json:"ranks"`
+	Ranks     int            `json:"world_size"`
 	Variables []envVariable  `json:"variables"`
 	Removed   []plan.Removal `json:"removed,omitempty"`
-	Withheld  []string       `json:"withheld,omitempty"` // inherited ones that other hosts do not get
-	Conf      []confVariable `json:"conf,omitempty"`     // from configuration files, unless a variable sets them
-	Left      []leftVariable `json:"left,omitempty"`     // settings that gorun would choose, but must not
+	Withheld  []string       `json:"withheld,omitempty"`      // inherited ones that other hosts do not get
+	Conf      []confVariable `json:"configuration,omitempty"` // from configuration files, unless a variable sets them
+	Left      []plan.Left    `json:"left_alone,omitempty"`    // settings that gorun would choose, but must not
 	hosts     []string
 
 	all, mpi bool   // list every variable that gorun knows, or also those for MPI
@@ -57,13 +57,8 @@ type confVariable struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-type leftVariable struct {
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
-}
-
 func newEnvironment(p *job.Plan, tune job.Tune) environment {
-	e := environment{Ranks: len(p.Ranks), Removed: p.Removed, Withheld: p.Withheld}
+	e := environment{Ranks: len(p.Ranks), Removed: p.Removed, Withheld: p.Withheld, Left: p.Left}
 	for _, v := range p.Common {
 		value := v.Shown()
 		e.add(v, envVariable{Value: &value})
@@ -80,9 +75,6 @@ func newEnvironment(p *job.Plan, tune job.Tune) environment {
 	}
 	if !remote && tune == job.TuneOff { // agents do not report configuration files then
 		e.Conf = e.localConf()
-	}
-	for _, l := range p.Left {
-		e.Left = append(e.Left, leftVariable(l))
 	}
 	return e
 }
@@ -161,7 +153,7 @@ func (e *environment) table(width int) string {
 		if c.Hosts != nil {
 			from += " of " + job.HostRanges(c.Hosts)
 		}
-		if slices.ContainsFunc(e.Left, func(l leftVariable) bool { return l.Name == c.Name }) {
+		if slices.ContainsFunc(e.Left, func(l plan.Left) bool { return l.Name == c.Name }) {
 			why += ", so gorun leaves it alone"
 		}
 		rows = append(rows, []string{c.Name, show.OrDash(c.Value), from + ": " + why})

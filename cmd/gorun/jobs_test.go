@@ -224,7 +224,7 @@ func ranks(at time.Duration, used ...float64) registry.Job {
 	}
 	for i, u := range used {
 		j.Ranks = append(j.Ranks, registry.Rank{
-			Rank: i, Host: "n\x07", PID: 100 + i, State: "running", CPU: new(time.Duration(u * float64(time.Second))),
+			Rank: i, Host: "n\x07", PID: 100 + i, State: "running", CPU: new(u),
 			Memory: new(int64(64 << 20)), Output: new(int64(0)),
 			At: j.At, Last: "step\x1b[31m",
 		})

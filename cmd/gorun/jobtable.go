@@ -127,12 +127,12 @@ func ageText(d time.Duration) string {
 	}
 }
 
-// cpuTimeText formats a duration as ps does: 0:07, 12:33, 3:04:05.
-func cpuTimeText(d *time.Duration) string {
-	if d == nil {
+// cpuTimeText formats seconds as ps does: 0:07, 12:33, 3:04:05.
+func cpuTimeText(seconds *float64) string {
+	if seconds == nil {
 		return "-"
 	}
-	s := int(*d / time.Second)
+	s := int(*seconds)
 	if s < 3600 {
 		return fmt.Sprintf("%d:%02d", s/60, s%60)
 	}

@@ -232,7 +232,7 @@ func settingPlace(a nccl.Assignment) string {
 }
 
 type lintJSON struct {
-	Settings int            `json:"settings"`
+	Settings int            `json:"setting_count"`
 	Library  *libraryJSON   `json:"library,omitempty"`
 	Findings []nccl.Finding `json:"findings"`
 }

@@ -19,7 +19,7 @@ import (
 // the same host prints the same bytes.
 func writePlan(w io.Writer, p *job.Plan, inv *dialect.Invocation) error {
 	if inv.JSON {
-		return show.JSON(w, "plan", maskSecrets(*p))
+		return show.JSON(w, "plan", planJSON{len(p.Ranks), maskSecrets(*p)})
 	}
 	width, mpi := show.Width(w), p.UsesMPI || inv.Spec.RequestsMPI()
 	text := planText(p, mpi, width) + "\n"
@@ -39,6 +39,12 @@ func writePlan(w io.Writer, p *job.Plan, inv *dialect.Invocation) error {
 // 0; with mpi also how MPI programs start.
 func planText(p *job.Plan, mpi bool, width int) string {
 	return show.Table(jobRows(p, mpi), width) + "\n" + rankTable(p, width)
+}
+
+// planJSON is the document of --dry-run.
+type planJSON struct {
+	WorldSize int `json:"world_size"`
+	*job.Plan
 }
 
 func maskSecrets(p job.Plan) *job.Plan {

@@ -64,7 +64,7 @@ func TestPlanOfEightRanks(t *testing.T) {
 	var read struct{ Ranks []map[string]any }
 	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
 	for key, want := range map[string]string{
-		"gpu": "7", "cpus": "98-111,210-223", "memories": "1",
+		"visible_gpus": "7", "cpus": "98-111,210-223", "memory_nodes": "1",
 		"memory_policy": "bind", "reason": "14 cores of NUMA node 1, near GPU 7",
 	} {
 		assert.Equal(t, want, read.Ranks[7][key], key)

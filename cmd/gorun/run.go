@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,7 @@ import (
 
 // runJob runs the job, or prints its plan, and returns the exit code.
 func runJob(inv dialect.Invocation) int {
+	began := time.Now()
 	var plan *job.Plan
 	options := append(hostOptions(inv),
 		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr),
@@ -67,7 +69,7 @@ func runJob(inv dialect.Invocation) int {
 	if !errors.Is(err, fs.ErrNotExist) || os.Getenv(env.VarRank) == "" {
 		notifyError(env.VarTorchelasticErrorFile, err)
 	}
-	return writeReport(inv.Report, result)
+	return writeReport(inv, plan, result, began)
 }
 
 // failureReport explains how a job failed, on a terminal below the output of its ranks.
@@ -191,23 +193,6 @@ func replaceFile(path string, text []byte) error {
 		}
 	}
 	return write(path, os.O_TRUNC|syscall.O_NONBLOCK)
-}
-
-// writeReport writes the result as JSON to --report's file, if any, and returns the exit code.
-func writeReport(path string, result *launcher.Result) int {
-	if path == "" {
-		return result.ExitCode
-	}
-	var text strings.Builder
-	err := show.JSON(&text, "report", result)
-	if err == nil {
-		err = writeTo(path, text.String())
-	}
-	notifyError("--report", err)
-	if err != nil && result.ExitCode == 0 {
-		return job.ExitLauncher
-	}
-	return result.ExitCode
 }
 
 // writeTo writes to standard output ("-"), standard error ("+"), a file, or nowhere ("").

@@ -61,7 +61,7 @@ func usageBetween(before, after registry.Job, silence map[int]time.Duration) []r
 			continue
 		}
 		if r.CPU != nil && p.CPU != nil { // CPU time decreases when a child ends that the rank does not wait for
-			usage[i].cpu = max(0, 100*float64(*r.CPU-*p.CPU)/float64(elapsed))
+			usage[i].cpu = max(0, 100*(*r.CPU-*p.CPU)/elapsed.Seconds())
 		}
 		if r.Output != nil && p.Output != nil {
 			usage[i].output = max(0, float64(*r.Output-*p.Output)/elapsed.Seconds())

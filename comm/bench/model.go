@@ -8,11 +8,11 @@ import (
 // Model predicts the time of an operation from two parameters. Measurements of its smallest and largest sizes
 // determine them.
 type Model struct {
-	Alpha   float64  `json:"alpha_us"`         // per message
-	Beta    float64  `json:"beta_us_per_byte"` // per byte
-	Formula string   `json:"formula"`          // in n, S, α, β
-	Source  string   `json:"source"`           // of the formula
-	From    [2]int64 `json:"from_bytes"`       // the two sizes
+	Alpha   float64  `json:"alpha_microseconds"`         // per message
+	Beta    float64  `json:"beta_microseconds_per_byte"` // per byte
+	Formula string   `json:"formula"`                    // in n, S, α, β
+	Source  string   `json:"source"`                     // of the formula
+	From    [2]int64 `json:"from_bytes"`                 // the two sizes
 
 	messages, moved float64 // sequential messages, and the part of S that each rank moves
 	hops            float64 // sequential messages of a tree up and down, for an all-reduce; 0: no comparison
@@ -69,14 +69,14 @@ const tooMuch = 0.30
 
 // Share is the part of a step that one call takes, in a program that computes and then communicates.
 type Share struct {
-	Compute       float64 `json:"compute_us"`
+	Compute       float64 `json:"compute_microseconds"`
 	Bytes         int64   `json:"bytes"`
-	Communication float64 `json:"communication_us"`
-	Measured      bool    `json:"measured"` // else predicted by the model
-	Part          float64 `json:"part"`     // communication as a part of the step
-	Warning       bool    `json:"warning"`  // Part is more than 0.30
+	Communication float64 `json:"communication_microseconds"`
+	Measured      bool    `json:"measured"`               // else predicted by the model
+	Part          float64 `json:"communication_fraction"` // communication as a part of the step
+	Warning       bool    `json:"warning"`                // Part is more than 0.30
 	// Most is the size in bytes of the largest call below that limit, predicted by the model; 0 means unknown.
-	Most int64 `json:"most_bytes,omitempty"`
+	Most int64 `json:"largest_bytes,omitempty"`
 }
 
 // share returns the share of a call. Its time is measured if a row has its size, else predicted by the model.

@@ -34,16 +34,16 @@ type Host struct {
 type Path struct {
 	From    string  `json:"from"`
 	To      string  `json:"to"`
-	By      string  `json:"by"`            // transport or program: "shared memory", "nccl", "tcp", "ib_write_bw"
-	Way     string  `json:"way,omitempty"` // between GPUs, in the notation of nvidia-smi topo -m: "NV18", "PIX"
-	Link    float64 `json:"link_GBps,omitempty"`
-	Latency float64 `json:"latency_us,omitempty"` // half a round trip
-	Forth   float64 `json:"forth_GBps,omitempty"`
-	Back    float64 `json:"back_GBps,omitempty"`
+	By      string  `json:"transport"`       // transport or program: "shared memory", "nccl", "tcp", "ib_write_bw"
+	Way     string  `json:"class,omitempty"` // between GPUs, in the notation of nvidia-smi topo -m: "NV18", "PIX"
+	Link    float64 `json:"link_gigabytes_per_second,omitempty"`
+	Latency float64 `json:"latency_microseconds,omitempty"` // half a round trip
+	Forth   float64 `json:"forward_gigabytes_per_second,omitempty"`
+	Back    float64 `json:"backward_gigabytes_per_second,omitempty"`
 	// ForthMany and BackMany are the bandwidths of several TCP connections together.
-	ForthMany float64 `json:"forth_streams_GBps,omitempty"`
-	BackMany  float64 `json:"back_streams_GBps,omitempty"`
-	Streams   int     `json:"streams,omitempty"`
+	ForthMany float64 `json:"forward_streams_gigabytes_per_second,omitempty"`
+	BackMany  float64 `json:"backward_streams_gigabytes_per_second,omitempty"`
+	Streams   int     `json:"stream_count,omitempty"`
 	Error     string  `json:"error,omitempty"` // why it was not measured
 
 	measure func(b *bench, ctx context.Context, p *Path) error

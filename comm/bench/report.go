@@ -11,16 +11,16 @@ type Report struct {
 	Version   string `json:"-"` // of gorun
 	Operation string `json:"operation"`
 	Backend   string `json:"backend"`
-	Ranks     int    `json:"ranks"`
+	Ranks     int    `json:"world_size"`
 	DType     string `json:"dtype"`
-	Op        string `json:"op,omitempty"`
-	Root      int    `json:"root"`              // -1: no root
-	Rounded   string `json:"rounded,omitempty"` // the sizes that were rounded, "" if none
+	Op        string `json:"reduction,omitempty"`
+	Root      int    `json:"root"`                    // -1: no root
+	Rounded   string `json:"rounded_sizes,omitempty"` // the sizes that were rounded, "" if none
 	Rows      []Row  `json:"rows"`
 	// AverageBusBW is the average over all rows and places, as in nccl-tests.
-	AverageBusBW float64 `json:"average_busbw_GBps"`
+	AverageBusBW float64 `json:"average_busbw_gigabytes_per_second"`
 	Checked      bool    `json:"checked"`
-	Wrong        int64   `json:"wrong"`           // wrong elements in all rows
+	Wrong        int64   `json:"wrong_elements"`  // wrong elements in all rows
 	Model        *Model  `json:"model,omitempty"` // nil with a single size or rank
 	Share        *Share  `json:"share,omitempty"`
 	Paths        []Path  `json:"paths,omitempty"` // for p2p
@@ -28,20 +28,20 @@ type Report struct {
 
 // Row has the results of one size.
 type Row struct {
-	Bytes      int64   `json:"bytes"` // size of the whole vector, as in nccl-tests
-	Count      int     `json:"count"` // elements that each rank passes to the call, or of one rank's part
+	Bytes      int64   `json:"bytes"`         // size of the whole vector, as in nccl-tests
+	Count      int     `json:"element_count"` // elements that each rank passes to the call, or of one rank's part
 	OutOfPlace *Place  `json:"out_of_place,omitempty"`
 	InPlace    *Place  `json:"in_place,omitempty"`
-	Bound      float64 `json:"bound_busbw_GBps,omitempty"` // upper bound of busbw; 0 if unknown
-	Predicted  float64 `json:"predicted_us,omitempty"`     // by the model; 0 without a model
+	Bound      float64 `json:"bound_busbw_gigabytes_per_second,omitempty"` // upper bound of busbw; 0 if unknown
+	Predicted  float64 `json:"predicted_microseconds,omitempty"`           // by the model; 0 without a model
 }
 
 // Place has the results of one size, in place or out of place.
 type Place struct {
 	Times
-	AlgBW float64 `json:"algbw_GBps"`
-	BusBW float64 `json:"busbw_GBps"`
-	Wrong *int64  `json:"wrong,omitempty"` // wrong elements; nil if not checked
+	AlgBW float64 `json:"algbw_gigabytes_per_second"`
+	BusBW float64 `json:"busbw_gigabytes_per_second"`
+	Wrong *int64  `json:"wrong_elements,omitempty"` // wrong elements; nil if not checked
 }
 
 // best returns the faster place.

@@ -22,13 +22,13 @@ const (
 // Times are the times of one call over all trials, in microseconds. The time of a trial is that of the slowest
 // rank.
 type Times struct {
-	Min    float64 `json:"min_us"`
-	Median float64 `json:"median_us"`
-	Max    float64 `json:"max_us"`
+	Min    float64 `json:"min_microseconds"`
+	Median float64 `json:"median_microseconds"`
+	Max    float64 `json:"max_microseconds"`
 	// Spread is the distance between the quartiles in percent of the median. A single disturbed trial does not
 	// affect it.
 	Spread float64 `json:"spread_percent"`
-	Trials int     `json:"trials"`
+	Trials int     `json:"trial_count"`
 	Batch  int     `json:"calls_per_trial"`
 }
 

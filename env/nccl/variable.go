@@ -30,7 +30,7 @@ type Variable struct {
 	// Syntax is Values in machine-readable form.
 	Syntax Syntax `json:"-"`
 	// Others is the effect of invalid values, a clause; it may be "".
-	Others string `json:"others,omitempty"`
+	Others string `json:"invalid_values,omitempty"`
 	// Since is the first version of Library that reads the variable; zero means unknown or all versions. Until
 	// is the first version that no longer does.
 	Since Version `json:"since,omitzero"`
@@ -41,7 +41,7 @@ type Variable struct {
 	// Scope is the scope in which values must agree.
 	Scope Scope `json:"scope,omitempty"`
 	// Gorun reports whether gorun sets the variable, How under which condition.
-	Gorun Handling `json:"gorun"`
+	Gorun Handling `json:"handling"`
 	How   string   `json:"condition,omitempty"`
 	// Instead are replacements for a name that was removed or never existed.
 	Instead []string `json:"instead,omitempty"`

@@ -78,10 +78,10 @@ type Inputs struct {
 // Store describes the rendezvous store. Port is a string, since a plan can be printed before it is known.
 type Store struct {
 	Mode StoreMode `json:"mode"`
-	Why  string    `json:"why"`
-	Addr string    `json:"addr"` // MASTER_ADDR
-	Port string    `json:"port"` // MASTER_PORT
-	Own  string    `json:"own"`  // host:port of gorun's own store
+	Why  string    `json:"reason"`
+	Addr string    `json:"address"`     // MASTER_ADDR
+	Port string    `json:"port"`        // MASTER_PORT
+	Own  string    `json:"own_address"` // host:port of gorun's own store
 }
 
 // StoreMode selects the process that serves the store.
@@ -205,11 +205,11 @@ func (c ConfSetting) Shown() string { return Variable{Name: c.Name, Value: c.Val
 
 // Variable is one environment variable of a rank.
 type Variable struct {
-	Name   string `json:"n"`
-	Value  string `json:"v"`
-	Origin Origin `json:"o"`
-	Reason string `json:"r,omitempty"` // short clause such as "ranks of this job"
-	Level  Level  `json:"l,omitempty"` // importance of a setting that gorun makes; else ""
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Origin Origin `json:"origin"`
+	Reason string `json:"reason,omitempty"` // short clause such as "ranks of this job"
+	Level  Level  `json:"level,omitempty"`  // importance of a setting that gorun makes; else ""
 }
 
 // Entry returns NAME=VALUE.
@@ -238,8 +238,8 @@ const (
 
 // Removal is an inherited variable that ranks do not get.
 type Removal struct {
-	Name   string `json:"n"`
-	Reason string `json:"r"`
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 // Export is one -x option.

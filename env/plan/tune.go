@@ -33,8 +33,8 @@ const (
 
 // Left is a setting that gorun does not make, and the reason.
 type Left struct {
-	Name   string `json:"n"`
-	Reason string `json:"r"`
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 // tunes reports whether --tune enables a rule.

@@ -77,10 +77,10 @@ func joined(wrong []string) error {
 
 // gpu has what both nvidia-smi -q and gorun topo --json report.
 type gpu struct {
-	PCI    string   `json:"pci"`
+	PCI    string   `json:"pci_address"`
 	Name   string   `json:"name"`
 	UUID   string   `json:"uuid"`
-	Memory int64    `json:"memory"`
+	Memory int64    `json:"memory_bytes"`
 	MIG    []string `json:"mig"`
 }
 

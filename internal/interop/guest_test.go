@@ -268,12 +268,13 @@ func (c guestCase) check(t *testing.T, machine guest.Machine, came guest.Outcome
 // An unbound rank has all allowed CPUs.
 func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []string) {
 	t.Helper()
-	type variable struct{ N, V string }
+	type variable struct{ Name, Value string }
 	var plan struct {
 		Ranks []struct {
-			CPUs, Memories string
-			Policy         string `json:"memory_policy"`
-			Environment    []variable
+			CPUs        string
+			Memories    string `json:"memory_nodes"`
+			Policy      string `json:"memory_policy"`
+			Environment []variable
 		}
 		Environment []variable
 	}
@@ -288,8 +289,8 @@ func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []strin
 		}
 		cpus, policies = append(cpus, cmp.Or(r.CPUs, allowed)), append(policies, policy+r.Memories)
 		for _, v := range slices.Concat(plan.Environment, r.Environment) {
-			if v.N == "OMP_NUM_THREADS" {
-				threads = append(threads, v.V)
+			if v.Name == "OMP_NUM_THREADS" {
+				threads = append(threads, v.Value)
 			}
 		}
 	}

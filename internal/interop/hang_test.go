@@ -57,10 +57,10 @@ func playDeaf() int {
 type hung struct {
 	Ranks []struct {
 		Rank        int
-		Standing    string
+		State       string
 		WaitChannel string `json:"wait_channel"`
 		Stack       []string
-		Last        string
+		LastLine    string `json:"last_line"`
 	}
 }
 
@@ -75,7 +75,7 @@ func hangs(t *testing.T, j job) (text, stderr string, data hung) {
 	require.NoError(t, err)
 	var report struct {
 		Cause string
-		First any
+		First any `json:"first_failure"`
 		Hang  hung
 	}
 	require.NoError(t, json.Unmarshal(said, &report))
@@ -120,7 +120,7 @@ func TestGoRanksSayWhereTheyHang(t *testing.T) {
 			assert.Empty(t, before, "the stacks are in the report and not on the console")
 			require.Len(t, data.Ranks, 4)
 			assert.NotEmpty(t, data.Ranks[0].WaitChannel)
-			assert.Equal(t, "ready", data.Ranks[3].Last)
+			assert.Equal(t, "ready", data.Ranks[3].LastLine)
 			assert.Contains(t, data.Ranks[3].Stack[0], "waitForPeers")
 		})
 	}
@@ -161,9 +161,9 @@ esac`
 	assert.NotContains(t, before, "goroutine")
 	assert.Contains(t, text, "  [2]      stopped")
 	require.Len(t, data.Ranks, 5)
-	assert.Equal(t, "ready", data.Ranks[0].Last, "the last line is the one before it was asked")
+	assert.Equal(t, "ready", data.Ranks[0].LastLine, "the last line is the one before it was asked")
 	for rank, standing := range []string{"sleeping", "sleeping", "stopped", "sleeping", "sleeping"} {
-		assert.Equal(t, standing, data.Ranks[rank].Standing, rank)
+		assert.Equal(t, standing, data.Ranks[rank].State, rank)
 		for _, frame := range data.Ranks[rank].Stack {
 			assert.Contains(t, frame, "(kernel)")
 		}

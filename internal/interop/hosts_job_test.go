@@ -102,7 +102,7 @@ func failuresAndRestarts(t *testing.T, f fleet) {
 		First struct {
 			Rank int
 			Host string
-		}
+		} `json:"first_failure"`
 	}
 	reported := func() {
 		text, err := os.ReadFile(report)

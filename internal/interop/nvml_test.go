@@ -85,7 +85,7 @@ func onFourGPUs(t *testing.T, gorun string, divided bool, words ...string) job {
 // shownGPU is a GPU in the output of `gorun topo --json`.
 type shownGPU struct {
 	UUID, Name string
-	Memory     int64
+	Memory     int64 `json:"memory_bytes"`
 	Used       bool
 	MIG        []string
 	Links      []struct {

@@ -13,7 +13,7 @@ type Check struct {
 	ID    string `json:"check"`
 	Group string `json:"subject"`  // see [Groups]
 	What  string `json:"looks_at"` // one line
-	Why   string `json:"why"`      // why it matters, in one or two sentences
+	Why   string `json:"reason"`   // why it matters, in one or two sentences
 	run   func(c *Cluster, r report)
 }
 

@@ -11,15 +11,15 @@ import (
 
 // Cluster is the input of all checks.
 type Cluster struct {
-	Gorun   string  `json:"gorun"`             // version of this one
+	Gorun   string  `json:"-"`                 // version of this one
 	Program string  `json:"program,omitempty"` // as the user named it; "" if none
-	Asked   int     `json:"asked"`             // number of hosts, unreached ones included
+	Asked   int     `json:"host_count"`        // number of hosts, unreached ones included
 	Hosts   []*Host `json:"hosts"`             // that were inspected
 	Network Network `json:"network"`
 	// Unreached are hosts that could not be inspected.
 	Unreached []Problem `json:"unreached,omitempty"`
 	// Notes are findings of other packages about all hosts, such as about the environment.
-	Notes []Finding `json:"remarks,omitempty"`
+	Notes []Finding `json:"notes,omitempty"`
 	// Options are the command-line options that reach the hosts, and Spelled how a command line names a host if not by
 	// its name: for suggested gorun commands.
 	Options string            `json:"-"`
@@ -33,7 +33,7 @@ type Network struct {
 	// Address is what MASTER_ADDR would be; "" if no address is reached by all hosts.
 	Address string `json:"address,omitempty"`
 	// Problems are ordered by severity.
-	Problems []Problem `json:"flaws,omitempty"`
+	Problems []Problem `json:"problems,omitempty"`
 	// Error says why there is no such address, or why nothing was measured; Hint what to do about it.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
@@ -49,7 +49,7 @@ type Problem struct {
 	Advice string `json:"advice,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 	// Note says that jobs run all the same.
-	Note bool `json:"remark,omitempty"`
+	Note bool `json:"note,omitempty"`
 }
 
 // String returns the hosts, as a host range, and the text.

@@ -12,19 +12,19 @@ type Host struct {
 	Here     bool   `json:"here,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	// Boot is the kernel's boot ID: hosts with the same one are one machine.
-	Boot       string `json:"boot,omitempty"`
-	Gorun      string `json:"gorun,omitempty"` // version
+	Boot       string `json:"boot_id,omitempty"`
+	Gorun      string `json:"gorun_version,omitempty"` // version
 	Executable string `json:"executable,omitempty"`
 	UID        int    `json:"uid"`
 	User       string `json:"user,omitempty"`
 
-	Kernel       string  `json:"kernel,omitempty"`       // "6.8.0-45-generic"
-	Architecture string  `json:"architecture,omitempty"` // "x86_64"
-	CPUVendor    string  `json:"cpu_vendor,omitempty"`   // "AuthenticAMD"
-	Uptime       float64 `json:"uptime,omitempty"`       // in seconds
-	Portable     bool    `json:"portable,omitempty"`     // a laptop, which should save power
-	Container    string  `json:"container,omitempty"`    // its kind: "docker"; "" if none
-	NoSys        bool    `json:"no_sys,omitempty"`       // /sys is not mounted, or empty
+	Kernel       string  `json:"kernel,omitempty"`         // "6.8.0-45-generic"
+	Architecture string  `json:"architecture,omitempty"`   // "x86_64"
+	CPUVendor    string  `json:"cpu_vendor,omitempty"`     // "AuthenticAMD"
+	Uptime       float64 `json:"uptime_seconds,omitempty"` // in seconds
+	Portable     bool    `json:"portable,omitempty"`       // a laptop, which should save power
+	Container    string  `json:"container,omitempty"`      // its kind: "docker"; "" if none
+	NoSys        bool    `json:"no_sys,omitempty"`         // /sys is not mounted, or empty
 
 	// Limits are what ranks start with, by their names in limits.conf.
 	Limits map[string]Limit `json:"limits,omitempty"`
@@ -33,7 +33,7 @@ type Host struct {
 	Memory    Memory            `json:"memory"`
 	Cgroup    Cgroup            `json:"cgroup"`
 	Shm       *FileSystem       `json:"shm,omitempty"` // /dev/shm; nil if not inspected
-	DiskSpace []DiskSpace       `json:"rooms,omitempty"`
+	DiskSpace []DiskSpace       `json:"disk_space,omitempty"`
 	// Denied maps refused system calls ("set_mempolicy") to the reasons.
 	Denied map[string]string `json:"denied,omitempty"`
 	// RemoveIPC is the setting of systemd-logind: "yes" or "no"; "" if unset or not running.
@@ -53,15 +53,15 @@ type Host struct {
 	Driverless []PCIDevice       `json:"driverless,omitempty"` // GPUs without a driver
 	Bridges    []Bridge          `json:"bridges,omitempty"`    // PCI bridges above GPUs
 	// IOMMU is the type of the IOMMU group of each GPU and RDMA adapter, by PCI address: "identity", "DMA", "DMA-FQ".
-	IOMMU      map[string]string `json:"iommu,omitempty"`
+	IOMMU      map[string]string `json:"iommu_types,omitempty"`
 	RDMA       []Port            `json:"rdma,omitempty"`
 	Interfaces []Interface       `json:"interfaces,omitempty"`
-	Governors  map[string]int    `json:"governors,omitempty"` // CPUs by their frequency governor
-	Governing  string            `json:"governing,omitempty"` // the frequency driver: "intel_pstate"
+	Governors  map[string]int    `json:"cpus_by_governor,omitempty"` // CPUs by their frequency governor
+	Governing  string            `json:"frequency_driver,omitempty"` // the frequency driver: "intel_pstate"
 	HugePages  HugePages         `json:"huge_pages"`
 
 	ProcessesKnown bool      `json:"processes_known,omitempty"` // they were inspected in time
-	Orphans        []Process `json:"leftovers,omitempty"`       // of jobs without a launcher
+	Orphans        []Process `json:"orphans,omitempty"`         // of jobs without a launcher
 	ShmFiles       []ShmFile `json:"shm_files,omitempty"`       // that no process uses
 	KernelXids     []Xid     `json:"kernel_xids,omitempty"`     // NVIDIA's errors in the kernel's log
 
@@ -70,7 +70,7 @@ type Host struct {
 	SettingsFiles []SettingsFile `json:"-"`
 	Environ       []string       `json:"-"`
 	// Notes are findings of other packages about this host, such as about its environment.
-	Notes []Finding `json:"remarks,omitempty"`
+	Notes []Finding `json:"notes,omitempty"`
 	// Unknown says what was not inspected, and why.
 	Unknown []string `json:"unknown,omitempty"`
 }
@@ -86,28 +86,28 @@ type Limit struct {
 
 // Memory is /proc/meminfo.
 type Memory struct {
-	Total       int64 `json:"total"`
-	Available   int64 `json:"available"`
-	CommitLimit int64 `json:"commit_limit,omitempty"`
-	Committed   int64 `json:"committed,omitempty"`
+	Total       int64 `json:"total_bytes"`
+	Available   int64 `json:"available_bytes"`
+	CommitLimit int64 `json:"commit_limit_bytes,omitempty"`
+	Committed   int64 `json:"committed_bytes,omitempty"`
 }
 
 // Cgroup has the tightest limits of this process's cgroups; 0 is unlimited.
 type Cgroup struct {
-	MemoryLimit int64  `json:"memory_limit,omitempty"`
-	MemoryUsed  int64  `json:"memory_used,omitempty"` // without the page cache
-	MemoryFile  string `json:"memory_file,omitempty"` // that sets the limit
-	OOMKills    int    `json:"oom_kills,omitempty"`
+	MemoryLimit int64  `json:"memory_limit_bytes,omitempty"`
+	MemoryUsed  int64  `json:"memory_used_bytes,omitempty"` // without the page cache
+	MemoryFile  string `json:"memory_file,omitempty"`       // that sets the limit
+	OOMKills    int    `json:"out_of_memory_kills,omitempty"`
 	PIDLimit    int64  `json:"pid_limit,omitempty"`
-	PIDs        int64  `json:"pids,omitempty"`
+	PIDs        int64  `json:"pid_count,omitempty"`
 	PIDFile     string `json:"pid_file,omitempty"`
 }
 
 // FileSystem is a mounted file system.
 type FileSystem struct {
 	Type  string `json:"type,omitempty"` // "tmpfs"
-	Total int64  `json:"total"`
-	Free  int64  `json:"free"`
+	Total int64  `json:"total_bytes"`
+	Free  int64  `json:"free_bytes"`
 	Error string `json:"error,omitempty"`
 }
 
@@ -115,15 +115,15 @@ type FileSystem struct {
 type DiskSpace struct {
 	Purpose string `json:"purpose"` // "cache" for gorun's copies, "temporary files"
 	Path    string `json:"path"`
-	Free    int64  `json:"free"`
-	Total   int64  `json:"total"`
+	Free    int64  `json:"free_bytes"`
+	Total   int64  `json:"total_bytes"`
 	Error   string `json:"error,omitempty"`
 }
 
 // Clock is a clock's offset from this host's, in seconds. The true offset differs from Ahead by less than Uncertainty.
 type Clock struct {
-	Ahead       float64 `json:"ahead"`
-	Uncertainty float64 `json:"uncertainty"`
+	Ahead       float64 `json:"ahead_seconds"`
+	Uncertainty float64 `json:"uncertainty_seconds"`
 }
 
 // Names is how the host resolves its own name.
@@ -138,11 +138,11 @@ type Names struct {
 
 // Program is the job's program on a host.
 type Program struct {
-	Dir    string `json:"dir,omitempty"`
-	NoDir  string `json:"no_dir,omitempty"` // why Dir cannot be the working directory
+	Dir    string `json:"directory,omitempty"`
+	NoDir  string `json:"directory_error,omitempty"` // why Dir cannot be the working directory
 	Path   string `json:"path,omitempty"`
 	Kind   string `json:"kind,omitempty"`
-	Size   int64  `json:"size,omitempty"`
+	Size   int64  `json:"size_bytes,omitempty"`
 	SHA256 string `json:"sha256,omitempty"` // of its first ProgramBytes
 	ELF    string `json:"elf,omitempty"`    // the architecture it is built for: "x86_64"
 	Error  string `json:"error,omitempty"`
@@ -167,14 +167,14 @@ type Python struct {
 
 // NVIDIA is NVIDIA's driver.
 type NVIDIA struct {
-	Driver string `json:"driver,omitempty"` // version of the kernel module
-	Open   bool   `json:"open,omitempty"`   // the open-source module
+	Driver string `json:"driver,omitempty"`      // version of the kernel module
+	Open   bool   `json:"open_source,omitempty"` // the open-source module
 	// Peermem and GDRCopy say that these modules are loaded.
 	Peermem bool `json:"peermem,omitempty"`
 	GDRCopy bool `json:"gdrcopy,omitempty"`
 	// Nodes maps device files that a program needs to the reason why it cannot open them, "" if it can.
-	Nodes    map[string]string `json:"nodes,omitempty"`
-	Switches int               `json:"switches,omitempty"` // NVSwitches on the bus
+	Nodes    map[string]string `json:"device_files,omitempty"`
+	Switches int               `json:"nvswitch_count,omitempty"` // NVSwitches on the bus
 	// FabricManager says that its process was seen.
 	FabricManager bool `json:"fabric_manager,omitempty"`
 	// Asked says that the library answered, with Facts; Error says why it did not.
@@ -186,25 +186,25 @@ type NVIDIA struct {
 // AMD is AMD's driver.
 type AMD struct {
 	Driver string            `json:"driver,omitempty"`
-	Nodes  map[string]string `json:"nodes,omitempty"` // as NVIDIA.Nodes
+	Nodes  map[string]string `json:"device_files,omitempty"` // as NVIDIA.Nodes
 	GPUs   []AMDGPU          `json:"gpus,omitempty"`
 }
 
 // AMDGPU is what AMD's driver reports about a usable GPU; unknown values are 0.
 type AMDGPU struct {
-	PCI string `json:"pci"`
+	PCI string `json:"pci_address"`
 	// Uncorrected counts errors since the driver was loaded, by hardware block ("umc" is the memory), without zeros.
 	Uncorrected map[string]int64 `json:"uncorrected,omitempty"`
 	Resets      int              `json:"resets,omitempty"` // in the kernel's log
 	// Memory is in bytes; Visible is the part that the bus can address.
-	Memory  int64 `json:"memory,omitempty"`
-	Visible int64 `json:"visible,omitempty"`
+	Memory  int64 `json:"memory_bytes,omitempty"`
+	Visible int64 `json:"visible_bytes,omitempty"`
 	// Hottest and Critical are of the sensor closest to its critical temperature, in °C.
-	Hottest  float64 `json:"hottest,omitempty"`
-	Critical float64 `json:"critical,omitempty"`
+	Hottest  float64 `json:"hottest_celsius,omitempty"`
+	Critical float64 `json:"critical_celsius,omitempty"`
 	// PowerCap is the configured limit and PowerDefault the default one, in watts.
-	PowerCap     float64 `json:"power_cap,omitempty"`
-	PowerDefault float64 `json:"power_default,omitempty"`
+	PowerCap     float64 `json:"power_cap_watts,omitempty"`
+	PowerDefault float64 `json:"power_default_watts,omitempty"`
 }
 
 // PCIDevice is a device on the PCI bus.
@@ -230,9 +230,9 @@ type Port struct {
 	State     string  `json:"state"`      // "ACTIVE"
 	Physical  string  `json:"physical,omitempty"`
 	Rate      string  `json:"rate,omitempty"` // "400 Gb/sec (4X NDR)"
-	Gbps      float64 `json:"gbps,omitempty"`
-	Width     int     `json:"width,omitempty"` // lanes
-	GID       int     `json:"gid"`             // index of a RoCE v2 address, -1 if none
+	Gbps      float64 `json:"gigabits_per_second,omitempty"`
+	Width     int     `json:"lanes,omitempty"` // lanes
+	GID       int     `json:"gid_index"`       // index of a RoCE v2 address, -1 if none
 	Subnet    string  `json:"subnet,omitempty"`
 	PKeys     []int   `json:"pkeys,omitempty"`
 	Interface string  `json:"interface,omitempty"`
@@ -241,14 +241,14 @@ type Port struct {
 	Board     string  `json:"board,omitempty"`
 	Type      string  `json:"type,omitempty"` // "MT4129"
 	Firmware  string  `json:"firmware,omitempty"`
-	PCI       string  `json:"pci,omitempty"`
+	PCI       string  `json:"pci_address,omitempty"`
 	// Verbs is the device file; Refused says why it cannot be opened.
 	Verbs   string `json:"verbs,omitempty"`
 	Refused string `json:"refused,omitempty"`
 	// Counters are the existing [RDMACounters]; Growing is how much each grew within the last Watched seconds.
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Growing  map[string]int64 `json:"growing,omitempty"`
-	Watched  float64          `json:"watched,omitempty"`
+	Watched  float64          `json:"watched_seconds,omitempty"`
 }
 
 // Active reports whether the port carries data.
@@ -261,8 +261,8 @@ type Interface struct {
 	Wireless bool     `json:"wireless,omitempty"`
 	Up       bool     `json:"up,omitempty"` // by the administrator
 	Carrier  bool     `json:"carrier,omitempty"`
-	MTU      int      `json:"mtu,omitempty"`
-	Mbps     int      `json:"mbps,omitempty"` // 0 if unknown
+	MTU      int      `json:"mtu_bytes,omitempty"`
+	Mbps     int      `json:"megabits_per_second,omitempty"` // 0 if unknown
 	Duplex   string   `json:"duplex,omitempty"`
 	Prefixes []string `json:"prefixes,omitempty"` // its addresses: "10.0.0.7/24"
 	Packets  int64    `json:"packets,omitempty"`  // received
@@ -273,8 +273,8 @@ type Interface struct {
 // HugePages is the kernel's configuration of huge pages.
 type HugePages struct {
 	Transparent string `json:"transparent,omitempty"` // "always", "madvise", "never"
-	Total       int64  `json:"total,omitempty"`       // reserved bytes
-	Free        int64  `json:"free,omitempty"`
+	Total       int64  `json:"total_bytes,omitempty"` // reserved bytes
+	Free        int64  `json:"free_bytes,omitempty"`
 }
 
 // Process is a process of a job.
@@ -288,12 +288,12 @@ type Process struct {
 // ShmFile is a file in /dev/shm.
 type ShmFile struct {
 	Name string `json:"name"`
-	Size int64  `json:"size"`
+	Size int64  `json:"size_bytes"`
 }
 
 // Xid is an NVIDIA GPU error that the kernel logged.
 type Xid struct {
-	PCI   string `json:"pci"`
+	PCI   string `json:"pci_address"`
 	Code  int    `json:"code"`
 	Count int    `json:"count"`
 }

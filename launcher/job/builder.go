@@ -66,7 +66,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	}
 	p := &Plan{
 		JobID: ids.Job, RunID: cmp.Or(spec.RunID, ids.Run), Role: cmp.Or(spec.Role, "default"), Why: layout.Reason,
-		Attempt: ids.Attempt, Stdin: spec.Stdin.String(), Notes: layout.Notes, HangTimeout: spec.HangTimeout,
+		Attempt: ids.Attempt, Stdin: spec.Stdin.String(), Notes: layout.Notes, HangTimeout: Seconds(spec.HangTimeout),
 		MaxRestarts: spec.Restarts.Max, MPI: spec.MPI, MPIWhy: spec.MPIWhy, WorldPerApp: spec.WorldPerApp,
 	}
 	b := &builder{spec: spec, ids: ids, opened: opened, plan: p}
@@ -89,7 +89,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 		return nil, err
 	}
 	p.supervision = b.supervision()
-	p.Grace, p.Timeout = p.supervision.Grace, spec.Timeout
+	p.Grace, p.Timeout = Seconds(p.supervision.Grace), Seconds(spec.Timeout)
 	return p, nil
 }
 

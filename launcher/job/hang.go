@@ -22,7 +22,7 @@ const (
 
 // Hang describes a job that has made no progress: no rank printed and nothing changed in the store for Quiet.
 type Hang struct {
-	Quiet time.Duration   `json:"quiet_ns"`
+	Quiet Seconds         `json:"quiet_seconds"`
 	At    time.Time       `json:"at"`
 	Ranks []spec.Activity `json:"ranks"`
 	// NCCL has the findings from NCCL's RAS servers in the ranks, if they answered.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
-	h := Hang{Quiet: 90 * time.Second}
+	h := Hang{Quiet: Seconds(90 * time.Second)}
 	for rank := range 8 {
 		r := spec.Activity{
 			Rank: rank, PID: 100 + rank, State: "sleeping", CPU: rank % 3, Keys: []string{"init/5"},
@@ -35,7 +35,7 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 }
 
 func TestHangInMPINamesWaits(t *testing.T) {
-	h := Hang{Quiet: time.Minute, Ranks: []spec.Activity{
+	h := Hang{Quiet: Seconds(time.Minute), Ranks: []spec.Activity{
 		{Rank: 0, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{3}, Init: true}},
 		{Rank: 1, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{2, 3}}},
 		{Rank: 2, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{}},
@@ -67,7 +67,7 @@ func TestHangOfManyKindsIsReportedInFewLines(t *testing.T) {
 
 // hungReport returns the whole report on n ranks that hang. The third rank, if any, differs from the others.
 func hungReport(n int) string {
-	h := Hang{Quiet: 5 * time.Minute}
+	h := Hang{Quiet: Seconds(5 * time.Minute)}
 	for rank := range n {
 		r := spec.Activity{
 			Rank: rank, PID: 100 + rank, State: "sleeping", CPU: 1, Wait: "futex_do_wait", Keys: []string{"epoch/7"},
@@ -102,7 +102,7 @@ exit 124
 // The longest report has at most 25 lines, each of limited length.
 func TestReportOfAHangOfManyKinds(t *testing.T) {
 	for _, n := range []int{1, 4, 500} {
-		h := Hang{Quiet: time.Minute}
+		h := Hang{Quiet: Seconds(time.Minute)}
 		for rank := range n {
 			long := strings.Repeat("x", 1000+rank%250)
 			h.Ranks = append(h.Ranks, spec.Activity{

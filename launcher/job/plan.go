@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"gorun/env/plan"
 	"gorun/placement"
@@ -16,9 +15,9 @@ type Plan struct {
 	JobID   string          `json:"job"`
 	RunID   string          `json:"run_id"`
 	Role    string          `json:"role"`
-	Why     string          `json:"why"` // the reason for the number of ranks
+	Why     string          `json:"world_size_reason"` // the reason for the number of ranks
 	Nodes   []Node          `json:"nodes"`
-	Apps    []AppRun        `json:"apps"`
+	Apps    []AppRun        `json:"programs"`
 	Ranks   []Rank          `json:"ranks"`
 	Store   Store           `json:"store"`
 	Common  []plan.Variable `json:"environment"` // of all ranks
@@ -27,8 +26,8 @@ type Plan struct {
 	// Stdin says which ranks read the launcher's standard input.
 	Stdin string `json:"stdin"`
 	// Grace is the time that ranks have to stop, Timeout the job's time limit, 0: none.
-	Grace   time.Duration `json:"grace_ns"`
-	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	Grace   Seconds `json:"grace_seconds"`
+	Timeout Seconds `json:"timeout_seconds,omitempty"`
 	// Notes are about choices, Warnings about what is probably wrong.
 	Notes    []string `json:"notes,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -38,19 +37,19 @@ type Plan struct {
 	Withheld []string `json:"withheld,omitempty"`
 
 	// Left are settings that gorun knows and leaves alone.
-	Left []plan.Left `json:"left,omitempty"`
+	Left []plan.Left `json:"left_alone,omitempty"`
 	// Conf are settings that files on the nodes add; it is empty with [TuneOff].
 	Conf []plan.ConfSetting `json:"-"`
 
 	// HangTimeout is how long the job may make no progress, 0: no limit.
-	HangTimeout time.Duration `json:"hang_timeout_ns,omitempty"`
-	MaxRestarts int           `json:"max_restarts,omitempty"`
+	HangTimeout Seconds `json:"hang_timeout_seconds,omitempty"`
+	MaxRestarts int     `json:"max_restarts,omitempty"`
 	// Attempt counts restarts.
 	Attempt int `json:"attempt,omitempty"`
 
 	MPI         MPIMode `json:"mpi"`
-	MPIWhy      string  `json:"mpi_why,omitempty"`
-	WorldPerApp bool    `json:"world_per_app,omitempty"`
+	MPIWhy      string  `json:"mpi_reason,omitempty"`
+	WorldPerApp bool    `json:"world_per_program,omitempty"`
 	// UsesMPI reports that a program is known to use an MPI library. Only a dry run looks.
 	UsesMPI bool `json:"-"`
 	// Worlds are the MPI_COMM_WORLDs: one, or one for each app, and those of spawned ranks.
@@ -61,17 +60,17 @@ type Plan struct {
 
 // Node is one host of a job.
 type Node struct {
-	Name  string `json:"name"`
+	Name  string `json:"host"`
 	Ranks []int  `json:"ranks"`
 	// CPUs are those that its ranks may use, as "0-3,8"; "" if they are not known.
 	CPUs string `json:"cpus,omitempty"`
 	// Fact is the node's index among the facts: hosts without ranks are no nodes.
 	Fact int `json:"-"`
 	// Remote and Endpoint are those of its facts.
-	Remote bool `json:"away,omitempty"`
+	Remote bool `json:"remote,omitempty"`
 	plan.Endpoint
 	// Apps replaces Plan.Apps on a node that starts the programs differently.
-	Apps []AppRun `json:"apps,omitempty"`
+	Apps []AppRun `json:"programs,omitempty"`
 	// Env is common to its ranks, beside Plan.Common.
 	Env []plan.Variable `json:"environment,omitempty"`
 	// Role replaces Plan.Role where the node's command line names another one.
@@ -82,17 +81,17 @@ type Node struct {
 
 // NodeLogs are the directories of one node's log files, within the job's: hosts may share a file system.
 type NodeLogs struct {
-	Dir  string `json:"dir"`  // of this attempt
-	Base string `json:"base"` // of the node
+	Dir  string `json:"directory"`      // of this attempt
+	Base string `json:"base_directory"` // of the node
 	// Names replace Logs.Names.
-	Names []string `json:"names,omitempty"`
+	Names []string `json:"name_patterns,omitempty"`
 }
 
 // Rank is one rank of a job.
 type Rank struct {
 	Process
 	// GPU names the rank's GPUs: "3", "4,5", or UUIDs of parts. It can see others unless its environment hides them.
-	GPU    string          `json:"gpu,omitempty"`
+	GPU    string          `json:"visible_gpus,omitempty"`
 	Reason string          `json:"reason,omitempty"` // for its CPUs
 	GPUs   []placement.GPU `json:"-"`
 	Env    []plan.Variable `json:"environment"` // beside Plan.Common and Node.Env

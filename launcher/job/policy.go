@@ -78,7 +78,7 @@ func (b *RestartBudget) Next(r *Result) (delay time.Duration, again bool) {
 	if r.Cause != CauseRank && r.Cause != CauseNode {
 		return 0, false
 	}
-	if b.Window > 0 && r.After >= b.Window {
+	if b.Window > 0 && time.Duration(r.After) >= b.Window {
 		b.Used = 0
 	}
 	if b.Used >= b.Max {
@@ -98,9 +98,9 @@ func (b *RestartBudget) Next(r *Result) (delay time.Duration, again bool) {
 
 // Attempt is the result of an attempt that was followed by another.
 type Attempt struct {
-	Attempt int           `json:"attempt"`
-	First   *Failure      `json:"first,omitempty"`
-	After   time.Duration `json:"after_ns"`
+	Attempt int      `json:"attempt"`
+	First   *Failure `json:"first_failure,omitempty"`
+	After   Seconds  `json:"after_seconds"`
 	// Text explains a cause that is not a rank.
 	Text string `json:"text,omitempty"`
 

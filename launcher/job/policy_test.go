@@ -8,7 +8,7 @@ import (
 )
 
 func TestRestartBudget(t *testing.T) {
-	failed := func(after time.Duration) *Result { return &Result{Cause: CauseRank, After: after} }
+	failed := func(after time.Duration) *Result { return &Result{Cause: CauseRank, After: Seconds(after)} }
 	b := RestartBudget{Restarts: Restarts{Max: 2, Delay: 40 * time.Second, Window: time.Hour}}
 	next := func(r *Result) any {
 		delay, again := b.Next(r)

@@ -83,7 +83,7 @@ func (r *Result) Summary(name SignalNamer) string {
 }
 
 // summary describes a failure: "rank 1 (node2) failed after 14s: exit code 3".
-func (e RankEnd) summary(how string, after time.Duration) string {
+func (e RankEnd) summary(how string, after Seconds) string {
 	return fmt.Sprintf("%s failed after %s: %s", e.name(), round(after), how)
 }
 
@@ -383,7 +383,8 @@ func clip(s string, most int) string {
 }
 
 // round formats a duration with the digits that a reader needs.
-func round(d time.Duration) string {
+func round(s Seconds) string {
+	d := time.Duration(s)
 	switch {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()

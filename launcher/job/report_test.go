@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 		want string
 	}{
 		{"out of memory", Result{
-			Cause: CauseRank, ExitCode: 137, After: 14 * time.Second, Ranks: ranks,
+			Cause: CauseRank, ExitCode: 137, After: Seconds(14 * time.Second), Ranks: ranks,
 			First: &Failure{RankEnd: failed, LastLines: []string{"allocating 12.0 GiB"}, Hint: "lower --nproc-per-node"},
 		}, `gorun: rank 2 failed first: killed by the kernel, out of memory (pid 8812, after 14s)
   memory   memory.events oom_kill 0→1, limit 2.0 GiB
@@ -43,7 +43,7 @@ exit 137
 		{
 			"asked to end by somebody else",
 			Result{
-				Cause: CauseRank, ExitCode: 143, After: time.Second, Ranks: ranks[2:3],
+				Cause: CauseRank, ExitCode: 143, After: Seconds(time.Second), Ranks: ranks[2:3],
 				First: &Failure{RankEnd: RankEnd{Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGTERM}},
 			},
 			"gorun: the program failed: killed by signal 15 from outside gorun (pid 8812, after 1s)\n" +
@@ -52,7 +52,7 @@ exit 137
 		{
 			"several hosts",
 			Result{
-				Cause: CauseRank, ExitCode: 3, After: time.Second,
+				Cause: CauseRank, ExitCode: 3, After: Seconds(time.Second),
 				Ranks: []RankEnd{
 					{Rank: 0, Fate: FateStopped, Host: "node1"},
 					{Rank: 1, PID: 4711, Code: 3, Fate: FateFailed, Host: "node2"},
@@ -75,7 +75,8 @@ exit 137
 				"           1 rank lost with node2: [1]\nexit 125\n",
 		},
 		{"single program", Result{
-			Cause: CauseRank, ExitCode: 3, After: 1234 * time.Microsecond, Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
+			Cause: CauseRank, ExitCode: 3, After: Seconds(1234 * time.Microsecond),
+			Ranks: []RankEnd{{PID: 7, Code: 3, Fate: FateFailed}},
 			First: &Failure{RankEnd: RankEnd{PID: 7, Code: 3, Fate: FateFailed}},
 		}, "gorun: the program failed: exit code 3 (pid 7, after 1ms)\n"},
 		{
@@ -85,21 +86,21 @@ exit 137
 		},
 		{
 			"deadline",
-			Result{Cause: CauseTimeout, ExitCode: 124, After: time.Minute},
+			Result{Cause: CauseTimeout, ExitCode: 124, After: Seconds(time.Minute)},
 			"gorun: timed out after 1m (--timeout)\nexit 124\n",
 		},
 		{
 			"deadline after a failure that stopped nobody",
 			Result{
-				Cause: CauseTimeout, ExitCode: 124, After: time.Minute, Ranks: ranks,
-				First: &Failure{RankEnd: RankEnd{Rank: 2, PID: 8812, Code: 5, Fate: FateFailed}, After: 3 * time.Second},
+				Cause: CauseTimeout, ExitCode: 124, After: Seconds(time.Minute), Ranks: ranks,
+				First: &Failure{RankEnd: RankEnd{Rank: 2, PID: 8812, Code: 5, Fate: FateFailed}, After: Seconds(3 * time.Second)},
 			},
 			"gorun: timed out after 1m (--timeout)\ngorun: rank 2 failed first: exit code 5 (pid 8812, after 3s)\n" +
 				"  others   3 ranks stopped by gorun: [0-1,3]\nexit 124\n",
 		},
 		{
 			"ranks that do not end when they are asked to",
-			Result{Cause: CauseTimeout, ExitCode: 124, After: time.Minute, Ranks: []RankEnd{
+			Result{Cause: CauseTimeout, ExitCode: 124, After: Seconds(time.Minute), Ranks: []RankEnd{
 				{Fate: FateStopped, Signal: syscall.SIGKILL, Killed: true},
 				{Rank: 1, Fate: FateStopped, Signal: syscall.SIGTERM},
 				{Rank: 2, Fate: FateStopped, Signal: syscall.SIGKILL}, // from outside the job
@@ -109,11 +110,11 @@ exit 137
 		},
 		{"sigterm of a step", Result{
 			Cause: CauseSignal, Signal: syscall.SIGSEGV, Text: "as others do", ExitCode: 139,
-			After: time.Second,
+			After: Seconds(time.Second),
 		}, "gorun: stopped by SIGSEGV after 1s, as others do\nexit 139\n"},
 		{
 			"ctrl-c",
-			Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second},
+			Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: Seconds(time.Second)},
 			"gorun: stopped by SIGSEGV after 1s\nexit 139\n",
 		},
 		{"success", Result{}, ""},
@@ -171,7 +172,7 @@ func TestReportOfRanksAlike(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := Result{
-				Cause: CauseRank, ExitCode: 3, After: time.Second, Ranks: tc.ranks, First: failure(tc.ranks[0]),
+				Cause: CauseRank, ExitCode: 3, After: Seconds(time.Second), Ranks: tc.ranks, First: failure(tc.ranks[0]),
 			}
 			const quoted = "  error    [0]   File \"a.py\", line 4\n           [0] ValueError: no such shard\n"
 			assert.Equal(t, tc.head+tc.shown+tc.others+"  hint     try this\n", r.Report(name, true))

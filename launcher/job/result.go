@@ -78,19 +78,19 @@ type RankEnd struct {
 	Host   string         `json:"host,omitempty"`
 	PID    int            `json:"pid,omitempty"`
 	Fate   Fate           `json:"fate"`
-	Code   int            `json:"code"` // 128+n after a signal n
+	Code   int            `json:"exit_code"` // 128+n after a signal n
 	Signal syscall.Signal `json:"signal,omitempty"`
 	// SignalName is set by Result.SetSignalNames.
 	SignalName string    `json:"signal_name,omitempty"`
-	Core       bool      `json:"core,omitempty"`
-	At         time.Time `json:"at,omitzero"`
-	OOM        string    `json:"oom,omitempty"`
+	Core       bool      `json:"core_dumped,omitempty"`
+	At         time.Time `json:"ended_at,omitzero"`
+	OOM        string    `json:"out_of_memory,omitempty"`
 	// Timer is the scope of the expired file timer of PyTorch for which gorun ended it.
 	Timer string `json:"timer,omitempty"`
 	// Forwarded reports that the launcher had passed on the signal.
 	Forwarded bool `json:"forwarded,omitempty"`
 	// FromEngine is the resource manager that had sent the signal to all ranks.
-	FromEngine string `json:"from_engine,omitempty"`
+	FromEngine string `json:"from_scheduler,omitempty"`
 	// Raised reports that it had written PyTorch's error file, and hung until the launcher ended it by the signal.
 	Raised bool `json:"raised,omitempty"`
 	// MPI is how far it had come in MPI; Abort is its call of MPI_Abort, however its process ended; Unfinalized reports
@@ -106,13 +106,13 @@ type RankEnd struct {
 type Failure struct {
 	RankEnd
 	// How describes how it ended, as in the report on a terminal.
-	How string `json:"how,omitempty"`
+	How string `json:"description,omitempty"`
 	// After is the time from the start of the ranks until it failed.
-	After time.Duration `json:"after_ns,omitempty"`
+	After Seconds `json:"after_seconds,omitempty"`
 	// Traceback has the last lines of a Python traceback, of PyTorch's error file or of a Go panic.
 	Traceback []string `json:"traceback,omitempty"`
 	// LastLines are those of standard error, or of standard output if it wrote none.
-	LastLines []string `json:"last,omitempty"`
+	LastLines []string `json:"last_lines,omitempty"`
 	// OnTerminal reports that the console has shown these lines on a terminal; Label is what its lines begin with
 	// elsewhere, if labels were asked for.
 	OnTerminal bool   `json:"-"`
@@ -138,12 +138,12 @@ type Result struct {
 	// joined, of the first one there.
 	ErrorFile []byte `json:"-"`
 	// First is the rank that failed first, if one did by itself.
-	First *Failure  `json:"first,omitempty"`
+	First *Failure  `json:"first_failure,omitempty"`
 	Ranks []RankEnd `json:"ranks"`
 	// Elapsed is the time from the start of the ranks to the end of the last. After is the time to the cause: of the last
 	// attempt if a rank failed, else of all.
-	Elapsed time.Duration `json:"elapsed_ns"`
-	After   time.Duration `json:"after_ns"`
+	Elapsed Seconds `json:"elapsed_seconds"`
+	After   Seconds `json:"after_seconds"`
 	// OutputLost is why output could not be written.
 	OutputLost string `json:"output_lost,omitempty"`
 	// Attempts are the earlier ones of a job that was restarted.
@@ -157,9 +157,9 @@ type Result struct {
 	// Stuck describes the wait in MPI, with CauseStuck.
 	Stuck *spec.MPIStuck `json:"mpi_stuck,omitempty"`
 	// Orphans are processes that survived SIGKILL.
-	Orphans []string `json:"left,omitempty"`
+	Orphans []string `json:"orphans,omitempty"`
 	// LogDir is the directory of the job's log files, if there are any.
-	LogDir string `json:"log_dir,omitempty"`
+	LogDir string `json:"log_directory,omitempty"`
 }
 
 // Result returns how the job ended, once Done.
@@ -212,7 +212,7 @@ func (s *Supervisor) enough() bool {
 }
 
 // since returns the job's time at a moment.
-func (s *Supervisor) since(at time.Time) time.Duration { return max(0, at.Sub(s.cfg.StartedAt)) }
+func (s *Supervisor) since(at time.Time) Seconds { return Seconds(max(0, at.Sub(s.cfg.StartedAt))) }
 
 func (s *Supervisor) rankEnd(r *rankState) RankEnd {
 	e, end := r.exit, RankEnd{Rank: r.number, PID: r.pid}

@@ -13,7 +13,7 @@ import (
 
 // Stall describes ranks that have waited in the store without progress.
 type Stall struct {
-	Waited  time.Duration    `json:"waited_ns"`
+	Waited  Seconds          `json:"waited_seconds"`
 	At      time.Time        `json:"at"`
 	Waiting []spec.StoreWait `json:"waiting"`
 	// Missing are the ranks that did not wait there.
@@ -31,7 +31,7 @@ func (s *Stall) String() string {
 			ranks[w.Rank] = true
 		}
 	}
-	text := fmt.Sprintf("waiting %s in the store: ", s.Waited.Round(time.Second))
+	text := fmt.Sprintf("waiting %s in the store: ", time.Duration(s.Waited).Round(time.Second))
 	all := counted(len(ranks)+len(s.Missing), "rank waits", "ranks wait")
 	switch {
 	case len(ranks) == 0:

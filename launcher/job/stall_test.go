@@ -35,7 +35,7 @@ func TestStallInOneLine(t *testing.T) {
 			Waiting: waits("a", -1), Missing: []spec.Absence{{Rank: 0, State: "not started", CPU: -1}},
 		},
 	} {
-		s.Waited = 30*time.Second + time.Millisecond
+		s.Waited = Seconds(30*time.Second + time.Millisecond)
 		assert.Equal(t, want, s.String())
 	}
 }

@@ -38,17 +38,17 @@ type Job struct {
 	ID      string    `json:"job"`
 	State   string    `json:"state"` // running, ending, restarting, suspended
 	Program string    `json:"program"`
-	Args    []string  `json:"args,omitempty"`
+	Args    []string  `json:"arguments,omitempty"`
 	PID     int       `json:"pid"` // of the launcher
-	Began   time.Time `json:"began"`
+	Began   time.Time `json:"started_at"`
 	Attempt int       `json:"attempt,omitempty"` // counts restarts
 	// NumRanks is the number of ranks, Running the number that run.
-	NumRanks int      `json:"ranks"`
-	Running  int      `json:"running"`
+	NumRanks int      `json:"world_size"`
+	Running  int      `json:"running_rank_count"`
 	Hosts    []string `json:"hosts"`
 	// At is the time of this snapshot.
 	At    time.Time `json:"at"`
-	Ranks []Rank    `json:"rank_list,omitempty"`
+	Ranks []Rank    `json:"ranks,omitempty"`
 	// Silent are hosts that did not report their ranks' usage in time.
 	Silent []string `json:"silent_hosts,omitempty"`
 }
@@ -62,16 +62,16 @@ type Rank struct {
 	State string `json:"state"` // "running", "sleeping", "exit 3", "SIGKILL", ...
 	// Code is the exit code of a rank that has ended, Signal the name of the signal that killed it.
 	Code   *int   `json:"exit_code,omitempty"`
-	Signal string `json:"signal,omitempty"`
-	// CPU is the CPU time of its processes, Memory their resident memory in bytes, Output the bytes that it has printed;
-	// nil: unknown. At is the time of these values by the clock of its host.
-	CPU    *time.Duration `json:"cpu_ns,omitempty"`
-	Memory *int64         `json:"memory,omitempty"`
-	Output *int64         `json:"output,omitempty"`
-	At     time.Time      `json:"at,omitzero"`
+	Signal string `json:"signal_name,omitempty"`
+	// CPU is the CPU time of its processes in seconds, Memory their resident memory in bytes, Output the bytes that it
+	// has printed; nil: unknown. At is the time of these values by the clock of its host.
+	CPU    *float64  `json:"cpu_seconds,omitempty"`
+	Memory *int64    `json:"memory_bytes,omitempty"`
+	Output *int64    `json:"output_bytes,omitempty"`
+	At     time.Time `json:"at,omitzero"`
 	// GPUs are the PCI addresses of its GPUs.
-	GPUs []string `json:"gpus,omitempty"`
-	Last string   `json:"last,omitempty"` // the last line of its output
+	GPUs []string `json:"gpu_pci_addresses,omitempty"`
+	Last string   `json:"last_line,omitempty"` // the last line of its output
 }
 
 // Reply is a response for people.
@@ -86,7 +86,7 @@ type Reply struct {
 type NCCL struct {
 	ID string `json:"job"`
 	// Addr is the address of the RAS port on each host; "": none.
-	Addr string `json:"addr,omitempty"`
+	Addr string `json:"address,omitempty"`
 	// Lines are for people: the version, and problems.
 	Lines []string `json:"lines,omitempty"`
 	// Error is why there is no status.

@@ -253,8 +253,9 @@ func TestAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o777))
 	assert.Equal(t, `0 jobs, heard ""`, as(t, 54321, "look", place, path))
 	assert.Equal(t,
-		`0 jobs, heard "{\"job\":\"\",\"state\":\"\",\"program\":\"job\",\"pid\":0,\"began\":\"0001-01-01T00:00:00Z\",`+
-			`\"ranks\":0,\"running\":0,\"hosts\":null,\"at\":\"0001-01-01T00:00:00Z\"}\n"`,
+		`0 jobs, heard "{\"job\":\"\",\"state\":\"\",\"program\":\"job\",\"pid\":0,`+
+			`\"started_at\":\"0001-01-01T00:00:00Z\",\"world_size\":0,`+
+			`\"running_rank_count\":0,\"hosts\":null,\"at\":\"0001-01-01T00:00:00Z\"}\n"`,
 		as(t, 0, "look", place, path), "the question was a good one")
 }
 

@@ -26,9 +26,9 @@ type pathData struct {
 type rankData struct {
 	Rank     int              `json:"rank"`
 	CPUs     placement.CPUSet `json:"cpus,omitzero"`
-	Memories placement.CPUSet `json:"memories,omitzero"`
-	GPUs     []string         `json:"gpus,omitempty"`
-	Why      string           `json:"why,omitempty"`
+	Memories placement.CPUSet `json:"memory_nodes,omitzero"`
+	GPUs     []string         `json:"gpu_pci_addresses,omitempty"`
+	Why      string           `json:"reason,omitempty"`
 }
 
 func dataOfRank(s Placement) rankData {

@@ -12,8 +12,8 @@ import (
 // Assumption is the bandwidth that a prediction assumes for a class of paths.
 type Assumption struct {
 	Class string  `json:"class"`
-	GBps  float64 `json:"gb_per_s"` // 10^9 bytes per second in each direction
-	Why   string  `json:"why"`
+	GBps  float64 `json:"gigabytes_per_second"` // 10^9 bytes per second in each direction
+	Why   string  `json:"reason"`
 	Here  bool    `json:"here,omitempty"` // the slowest class between this machine's GPUs
 }
 
@@ -21,10 +21,10 @@ type Assumption struct {
 // 2·(n-1)/n · S bytes (Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009).
 type Impact struct {
 	Bytes int64 `json:"bytes"` // per GPU
-	GPUs  int   `json:"gpus"`
+	GPUs  int   `json:"gpu_count"`
 	// Class, GBps and Seconds describe the slowest path of a ring in the order of the GPUs.
 	Class       string       `json:"class"`
-	GBps        float64      `json:"gb_per_s"`
+	GBps        float64      `json:"gigabytes_per_second"`
 	Seconds     float64      `json:"seconds"`
 	Assumptions []Assumption `json:"assumptions"`
 }

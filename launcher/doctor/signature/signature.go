@@ -35,7 +35,7 @@ type Signature struct {
 	ID     string `json:"id"`     // such as nccl-shm-full
 	Family string `json:"family"` // its source: NCCL, Slurm, …
 	Kind   Kind   `json:"kind"`
-	Means  string `json:"means"` // what the line means
+	Means  string `json:"meaning"` // what the line means
 
 	// Lines are patterns: literal text, * for anything, {name} for a word, {name#} for a number. Case does not matter.
 	Lines    []string `json:"-"`

@@ -2,10 +2,10 @@ package spec
 
 // Logs are the log files of a node or a job.
 type Logs struct {
-	Dir             string    `json:"dir"`                // of this attempt
-	Base            string    `json:"base"`               // of the job; NullDevice means no files at all
-	Names           []string  `json:"names,omitempty"`    // the user's patterns for stdout and stderr
-	Redirect        []Streams `json:"redirect,omitempty"` // by local rank, up to the highest of any node
+	Dir             string    `json:"directory"`               // of this attempt
+	Base            string    `json:"base_directory"`          // of the job; NullDevice means no files at all
+	Names           []string  `json:"name_patterns,omitempty"` // the user's patterns for stdout and stderr
+	Redirect        []Streams `json:"redirect,omitempty"`      // by local rank, up to the highest of any node
 	Tee             []Streams `json:"tee,omitempty"`
 	DuplicateStdout []string  `json:"duplicate_stdout,omitempty"`
 	DuplicateStderr []string  `json:"duplicate_stderr,omitempty"`

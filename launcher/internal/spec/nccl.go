@@ -4,7 +4,7 @@ package spec
 type NCCLSummary struct {
 	Text        string  `json:"text"` // "NCCL 2.30.7 over NVLink P2P, 16 channels"
 	Ranks       []int   `json:"ranks"`
-	InitSeconds float64 `json:"init_s,omitempty"` // the time that the slowest of them took to make a communicator
+	InitSeconds float64 `json:"init_seconds,omitempty"` // the time that the slowest of them took to make a communicator
 	// VersionOnly reports that Text has no more than a version, which one rank logs for all.
 	VersionOnly bool `json:"-"`
 }
@@ -13,5 +13,5 @@ type NCCLSummary struct {
 type NCCLWarning struct {
 	Text  string `json:"text"` // of its first occurrence
 	Ranks []int  `json:"ranks"`
-	Times int    `json:"times"` // in all
+	Times int    `json:"count"` // in all
 }

@@ -6,11 +6,11 @@ import "gorun/placement"
 type App struct {
 	Path string   `json:"path"`
 	Argv []string `json:"argv"`
-	Dir  string   `json:"dir,omitempty"`
+	Dir  string   `json:"directory,omitempty"`
 	Kind string   `json:"kind"` // "executable", "Python script" …
 	// Build makes the node compile its program of the same index first.
-	Build    bool `json:"build,omitempty"`
-	NumRanks int  `json:"ranks"`
+	Build    bool `json:"compiled_on_node,omitempty"`
+	NumRanks int  `json:"rank_count"`
 }
 
 // Process is one rank as its node executes it, without its environment.
@@ -18,12 +18,12 @@ type Process struct {
 	Rank      int `json:"rank"`
 	Node      int `json:"node"`
 	LocalRank int `json:"local_rank"`
-	App       int `json:"app"`
+	App       int `json:"program"`
 	// Argv replaces the app's.
 	Argv []string `json:"argv,omitempty"`
 	// CPUs are those that it is bound to, Memories the NUMA nodes of MemoryPolicy; empty: its agent's.
 	CPUs         placement.CPUSet `json:"cpus,omitzero"`
-	Memories     placement.CPUSet `json:"memories,omitzero"`
+	Memories     placement.CPUSet `json:"memory_nodes,omitzero"`
 	MemoryPolicy MemoryPolicy     `json:"memory_policy,omitempty"`
 	// Spawned reports that another rank spawned it while the job ran: it has no log files.
 	Spawned bool `json:"-"`

@@ -42,56 +42,56 @@ type RankMPI struct {
 type Activity struct {
 	Rank  int    `json:"rank"`
 	PID   int    `json:"pid,omitempty"`
-	State string `json:"standing"`
+	State string `json:"state"`
 	CPU   int    `json:"cpu_percent"` // of one CPU; -1: not known
 	// Wait is the kernel function in which its main thread sleeps.
 	Wait     string   `json:"wait_channel,omitempty"`
-	Keys     []string `json:"keys,omitempty"`     // that it waits for in the store
-	MPI      *MPIWait `json:"mpi_wait,omitempty"` // nil: its node knows of no wait in MPI
-	Stack    []string `json:"stack,omitempty"`    // of its main thread, the innermost frame first
-	LastLine string   `json:"last,omitempty"`
+	Keys     []string `json:"store_keys,omitempty"` // that it waits for in the store
+	MPI      *MPIWait `json:"mpi_wait,omitempty"`   // nil: its node knows of no wait in MPI
+	Stack    []string `json:"stack,omitempty"`      // of its main thread, the innermost frame first
+	LastLine string   `json:"last_line,omitempty"`
 }
 
 // MPIWait is a rank's wait in MPI, as the servers of its node see it.
 type MPIWait struct {
 	// For are the ranks of the job that it waits for; empty: they are on other nodes. Init reports that these have not
 	// called MPI_Init.
-	For  []int `json:"for,omitempty"`
-	Init bool  `json:"init,omitempty"`
+	For  []int `json:"for_ranks,omitempty"`
+	Init bool  `json:"in_init,omitempty"`
 	// Spawns reports that it waits for ranks that it spawns.
-	Spawns bool `json:"spawns,omitempty"`
+	Spawns bool `json:"spawning,omitempty"`
 }
 
 // Absence is what a rank does that does not wait in the store.
 type Absence struct {
 	Rank  int    `json:"rank"`
 	PID   int    `json:"pid,omitempty"`
-	State string `json:"standing"`              // "sleeping", "ended with exit code 0"
+	State string `json:"state"`                 // "sleeping", "ended with exit code 0"
 	CPU   int    `json:"cpu_percent,omitempty"` // of one CPU, for all of its processes; -1: not known
 }
 
 // MPIAbort is a call of MPI_Abort.
 type MPIAbort struct {
-	Code    int    `json:"code"`
+	Code    int    `json:"exit_code"`
 	Message string `json:"message,omitempty"`
 	// Why is the rule of its own by which a rank failed that did not call it.
-	Why string `json:"why,omitempty"`
+	Why string `json:"reason,omitempty"`
 }
 
 // MPIStuck is a wait in MPI for a rank that has ended.
 type MPIStuck struct {
-	Waiting     []int `json:"waiting"`
-	Missing     int   `json:"missing"`
+	Waiting     []int `json:"waiting_ranks"`
+	Missing     int   `json:"missing_rank"`
 	Initialized bool  `json:"-"` // Missing had called MPI_Init
 	// Why is the reason for the wait if Missing has not ended.
-	Why string `json:"why,omitempty"`
+	Why string `json:"reason,omitempty"`
 }
 
 // StoreWait is a process's wait in the store.
 type StoreWait struct {
-	Rank int      `json:"rank"` // -1: none that its node knows
-	Keys []string `json:"keys"` // some of them
-	More int      `json:"more,omitempty"`
+	Rank int      `json:"rank"`       // -1: none that its node knows
+	Keys []string `json:"store_keys"` // some of them
+	More int      `json:"more_keys,omitempty"`
 	// Peer is the address of a process on another host than the store's, "" for one on that host. PID is its process, 0
 	// if it is not known. The head finds its rank by these.
 	Peer string `json:"-"`

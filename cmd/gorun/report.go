@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
+	"gorun/env/plan"
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+// reportJSON is the document of --report.
+type reportJSON struct {
+	Command []string `json:"command"` // the command line, with secrets hidden
+	// Hosts are the job's nodes or, if it was not planned, the hosts of the command line.
+	Hosts     []string  `json:"hosts"`
+	WorldSize int       `json:"world_size"`
+	StartedAt time.Time `json:"started_at"` // when gorun started
+	EndedAt   time.Time `json:"ended_at"`
+	*launcher.Result
+}
+
+// newReport takes a nil plan for a job that was not planned.
+func newReport(spec launcher.Spec, p *job.Plan, result *launcher.Result, began time.Time) reportJSON {
+	r := reportJSON{
+		Command: hideSecrets(os.Args), Hosts: []string{}, WorldSize: len(result.Ranks), StartedAt: began,
+		EndedAt: time.Now(), Result: result,
+	}
+	if result.Ranks == nil {
+		result.Ranks = []job.RankEnd{} // [] as JSON
+	}
+	if p == nil {
+		for _, h := range spec.Hosts {
+			r.Hosts = append(r.Hosts, h.Name)
+		}
+		return r
+	}
+	for _, n := range p.Nodes {
+		r.Hosts = append(r.Hosts, n.Name)
+	}
+	r.WorldSize = len(p.Ranks)
+	return r
+}
+
+// hideSecrets hides the values of NAME=VALUE and --name=VALUE, also in --option=NAME=VALUE, and those of NAME VALUE
+// after Hydra's -env.
+func hideSecrets(args []string) []string {
+	var shown func(arg string) string
+	shown = func(arg string) string {
+		name, value, found := strings.Cut(arg, "=")
+		if !found {
+			return arg
+		}
+		v := plan.Variable{Name: strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"), Value: value}
+		if v.Shown() != value {
+			return name + "=" + v.Shown()
+		}
+		return name + "=" + shown(value)
+	}
+	list := make([]string, len(args))
+	for i, arg := range args {
+		list[i] = shown(arg)
+		if i > 1 && strings.HasSuffix(args[i-2], "env") && strings.HasPrefix(args[i-2], "-") {
+			list[i] = plan.Variable{Name: args[i-1], Value: arg}.Shown()
+		}
+	}
+	return list
+}
+
+// writeReport writes the report to --report's file, if any, and returns the exit code.
+func writeReport(inv dialect.Invocation, p *job.Plan, result *launcher.Result, began time.Time) int {
+	if inv.Report == "" {
+		return result.ExitCode
+	}
+	var text strings.Builder
+	err := show.JSON(&text, "report", newReport(inv.Spec, p, result, began))
+	if err == nil {
+		err = writeTo(inv.Report, text.String())
+	}
+	notifyError("--report", err)
+	if err != nil && result.ExitCode == 0 {
+		return job.ExitLauncher
+	}
+	return result.ExitCode
+}
