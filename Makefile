@@ -40,7 +40,7 @@ demo: build ## four Go ranks learn to read handwritten digits together (needs a 
 test: ## install what the tests need into .venv, then run them all with the race detector
 	.ci/test
 
-test-faults: ## kill jobs in every way and look at what is left (part of make test)
+test-faults: ## kill jobs in every way and look for leftovers (part of make test)
 	.ci/test faults
 
 race: ## the tests of our own packages with the race detector, without real peers

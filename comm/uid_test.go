@@ -181,7 +181,7 @@ func otherAsks() error {
 			continue
 		}
 		received, err := io.ReadAll(conn)
-		fmt.Printf("heard %q %v\n", received, err)
+		fmt.Printf("received %q %v\n", received, err)
 		return nil
 	}
 }
@@ -197,7 +197,7 @@ func TestAnotherUserAsksForTheStore(t *testing.T) {
 		cmd.Env = append(os.Environ(), roleVariable+"=neighbour", fmt.Sprint("PMI_RANK=", rank), "PMI_SIZE=2")
 		ranks[rank] = run(t, rank, cmd)
 		if rank == 0 {
-			require.Equal(t, `heard "" <nil>`, asOther(t, "other asks").line(t))
+			require.Equal(t, `received "" <nil>`, asOther(t, "other asks").line(t))
 		}
 	}
 	require.Equal(t, "0 2 3 <nil> <nil>", ranks[0].line(t))

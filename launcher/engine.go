@@ -141,7 +141,7 @@ func (e *engineAgents) ending() <-chan struct{} {
 	return e.endingSeen
 }
 
-// signalledInStep explains SIGTERM in a step: only srun is told the cause, and no other resource
+// signalledInStep explains SIGTERM in a step: only srun learns the cause, and no other resource
 // manager is known to signal ranks as well as gorun.
 const signalledInStep = "as Slurm ends jobs (scancel, a time limit, preemption): srun says which"
 

@@ -68,7 +68,7 @@ func beManager() {
 		os.Exit(1)
 	case "incomplete":
 		m.nodes = m.nodes[:len(m.nodes)-1]
-	case "stranger":
+	case "unknown":
 		m.nodes[len(m.nodes)-1] = "other"
 	case "twice":
 		m.nodes[len(m.nodes)-1] = m.nodes[0]
@@ -234,7 +234,7 @@ func TestMissingAgents(t *testing.T) {
 				"are busy", "squeue -s",
 		},
 		"incomplete": {"n3: no agent connected within 1s", ""},
-		"stranger":   {"an agent connected from other, which is not a host of the job", ""},
+		"unknown":   {"an agent connected from other, which is not a host of the job", ""},
 		"twice":      {"two agents connected from n1", ""},
 		"forger":     {"n[1-3]: no agent connected within 1s", ""},
 		"missing":    {"execve()", "on n3 it is missing or different"},

@@ -42,7 +42,7 @@ func TestHeartbeatsWhileOthersAreReached(t *testing.T) {
 				select {
 				case <-writes:
 				case <-ctx.Done():
-					return nil, errors.New("the other host hears nothing")
+					return nil, errors.New("the other host receives nothing")
 				}
 			}
 			return nil, errors.New("it is gone")

@@ -62,7 +62,7 @@ func (s *session) receiveFacts(n *node) error {
 	f := &n.facts
 	f.LogDir, f.Notes = printable.Text(f.LogDir), printables(f.Notes)
 	if !n.host.Here {
-		f.Host = n.host.Name // by which the user can log in
+		f.Host = n.host.Name // the name to log in with
 	}
 	f.NCCL = printableHost(f.NCCL)
 	if f.Boot != "" {

@@ -126,7 +126,7 @@ func attackOnce(t *testing.T, kind wire.Peer, mpi job.MPIMode, at moment, frame 
 	require.NoError(t, ctx.Err(), "%s: the job goes on", what)
 	for _, good := range j.agents[:2] {
 		for typ := range good.received {
-			require.True(t, slices.Contains(quiet, typ), "%s: node%d hears of %s", what, good.index, typ)
+			require.True(t, slices.Contains(quiet, typ), "%s: node%d receives %s", what, good.index, typ)
 		}
 	}
 	if err != nil {

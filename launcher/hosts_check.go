@@ -43,7 +43,7 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 	return &c.report, nil
 }
 
-// judge lists the problems: of hosts, then of the network, then remarks.
+// judge lists the problems: of hosts, then of the network, then notes.
 func (c *hostsCheck) judge() {
 	for _, f := range append(c.noAddress, c.network.Problems...) {
 		c.problems.add(f, f.Text)

@@ -45,7 +45,7 @@ func judged(change func(list []*doctor.Host)) (lines []string) {
 	for _, p := range c.report.Problems {
 		line := p.String()
 		if p.Note {
-			line = "remark: " + line
+			line = "note: " + line
 		}
 		lines = append(lines, line)
 	}
@@ -75,7 +75,7 @@ func TestJudgeHosts(t *testing.T) {
 		},
 		"a home that cannot be written": {
 			func(h []*doctor.Host) { h[0].DiskSpace[0].Error = "read-only file system" },
-			[]string{"remark: n1: /home/u/.cache (cache): read-only file system"},
+			[]string{"note: n1: /home/u/.cache (cache): read-only file system"},
 		},
 		"few files": {
 			func(h []*doctor.Host) { h[0].Limits["nofile"] = doctor.Limit{Soft: 256} },
@@ -107,7 +107,7 @@ func TestJudgeHosts(t *testing.T) {
 					h[i].Program.Size = doctor.ProgramBytes + 1<<20
 				}
 			},
-			[]string{"remark: n[1-4]: of trainer, which has 1025 MiB, the first 1024 were compared"},
+			[]string{"note: n[1-4]: of trainer, which has 1025 MiB, the first 1024 were compared"},
 		},
 		"another machine": {func(h []*doctor.Host) {
 			h[2].Architecture = "aarch64"
@@ -123,7 +123,7 @@ func TestJudgeHosts(t *testing.T) {
 				gpus := h[2].Machine.GPUs
 				gpus[0].Name, gpus[1].Name, h[1].Unknown = "Y", "Y", []string{"something"}
 			},
-			[]string{"remark: n3: its GPUs are Y, 3 others X", "remark: n2: something"},
+			[]string{"note: n3: its GPUs are Y, 3 others X", "note: n2: something"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, test.want, judged(test.change)) })

@@ -18,7 +18,7 @@ type HostsReport struct {
 	Problems []doctor.Problem `json:"problems"`
 }
 
-// OK reports whether there are no problems but remarks.
+// OK reports whether there are no problems but notes.
 func (r *HostsReport) OK() bool {
 	return !slices.ContainsFunc(r.Problems, func(p doctor.Problem) bool { return !p.Note })
 }

@@ -374,7 +374,7 @@ func TestStalledFollower(t *testing.T) {
 			return
 		}
 	}
-	assert.ErrorIs(t, err, io.EOF, "he was dropped without a word, as he did not hear")
+	assert.ErrorIs(t, err, io.EOF, "the client was dropped, as it did not read")
 }
 
 // Output that goes to files is read from these files.

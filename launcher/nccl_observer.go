@@ -136,7 +136,7 @@ func (v *ncclObserver) checkNetwork(n *node, rank int) {
 	}
 	if named := v.namedInterface(rank); named != "" && len(f.Interfaces) > 0 && !slices.Contains(f.Interfaces, named) {
 		v.warn("interface "+n.name,
-			fmt.Sprintf("NCCL uses %s on %s, not %s by which the other hosts reach it: the program or an nccl.conf sets "+
+			fmt.Sprintf("NCCL uses %s on %s, not %s, which the other hosts reach it on: the program or an nccl.conf sets "+
 				"NCCL_SOCKET_IFNAME",
 				strings.Join(f.Interfaces[:min(len(f.Interfaces), 4)], ", "), n.name, named))
 	}

@@ -96,7 +96,7 @@ func TestUnexpectedInterface(t *testing.T) {
 				assert.Empty(t, said)
 				return
 			}
-			assert.Equal(t, []string{"NCCL uses eth7 on node1, not eth0 by which the other hosts reach it: the program or an " +
+			assert.Equal(t, []string{"NCCL uses eth7 on node1, not eth0, which the other hosts reach it on: the program or an " +
 				"nccl.conf sets NCCL_SOCKET_IFNAME"}, said)
 		})
 	}

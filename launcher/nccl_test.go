@@ -126,7 +126,7 @@ func TestNCCLWarningsInReport(t *testing.T) {
 	assert.Regexp(t,
 		`(?m)^  nccl     \[0-1\]×2 │ NCCL WARN socketProgress: Connection closed by remote peer n2<4[01]123>$`, report)
 	assert.Equal(t, 1, strings.Count(report, "Call to connect returned"),
-		"what stands among its last lines is not repeated")
+		"what its last lines contain is not repeated")
 }
 
 func TestNCCLQueryOnHang(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // resolveLimit limits the resolution of a name.
 const resolveLimit = 20 * time.Second
 
-// chooseMaster finds the address by which the nodes reach node 0, and each node's interface.
+// chooseMaster finds the address that the nodes reach node 0 at, and each node's interface.
 func (s *session) chooseMaster() error {
 	options := probe.Options{Source: s.spec.Store.From, PreferIPv6: s.namedByIPv6()}
 	order := s.nodesFromRank0()

@@ -249,7 +249,7 @@ func TestAgentEndsWithoutHead(t *testing.T) {
 	assert.Equal(t, job.CauseNode, result.Cause)
 	for _, p := range started {
 		_ = p.wait() // the launcher does not: it has dropped the agent
-		assert.Equal(t, 1, p.cmd.ProcessState.ExitCode(), "an agent that heard nothing for long says so")
+		assert.Equal(t, 1, p.cmd.ProcessState.ExitCode(), "an agent reports a long silence")
 	}
 }
 

@@ -132,7 +132,7 @@ func startRemote(t *testing.T, cmd *exec.Cmd) distant {
 	return distant{in, bufio.NewReader(out)}
 }
 
-// topology is a random network in which one network joins all hosts of a set. Its field told describes it.
+// topology is a random network in which one network joins all hosts of a set. Its field notices describes it.
 type topology struct {
 	t       *testing.T
 	set     *testhosts.Set

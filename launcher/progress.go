@@ -22,7 +22,7 @@ type Progress struct {
 // HostProgress is the progress of one host.
 type HostProgress struct {
 	Name string
-	// Step is "waiting" for other hosts, of which only so many are reached at once, "connect",
+	// Step is "waiting" for other hosts, of which a limited number is reached at once, "connect",
 	// "authentication", "copy" …, or "ready" when the agent runs.
 	Step string
 	// Sent and Total count bytes of gorun's program or of files for --copy, 0 if nothing is sent.
@@ -76,7 +76,7 @@ func (p *Progress) update(number int, change func(h *HostProgress)) {
 	change(&p.hosts[number])
 }
 
-// watch returns a context by which reaching a host reports its steps.
+// watch returns a context that reports the steps of reaching a host.
 func (p *Progress) watch(ctx context.Context, number int) context.Context {
 	return remote.WithProgress(ctx, func(now remote.Progress) {
 		p.update(number, func(h *HostProgress) {

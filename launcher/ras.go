@@ -16,7 +16,7 @@ func (h *head) rasFindings(answers ...[]byte) []string {
 	return printables(all.Findings(h.rasView()))
 }
 
-// rasStatus merges the answers of NCCL on several nodes; known is false if there is none.
+// rasStatus merges the answers of NCCL on several nodes; known is false if none exists.
 func (h *head) rasStatus(answers [][]byte) (all ras.Status, known bool) {
 	var list []ras.Status
 	for _, text := range answers {

@@ -103,5 +103,5 @@ func (s *session) forwardSignals(to chan<- syscall.Signal, over <-chan struct{})
 	}
 }
 
-// engineSignals reports whether ranks hear by themselves of signals that come to this process.
+// engineSignals reports whether ranks receive by themselves signals that come to this process.
 func (h *head) engineSignalsRanks() bool { return h.spec.Join != nil && h.spec.Join.EngineSignals }

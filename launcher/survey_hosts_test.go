@@ -19,7 +19,7 @@ func notices(s probe.Survey) (lines []string) {
 	for _, f := range s.Problems() {
 		line := fmt.Sprintf("%s: %s", f.Check, &f)
 		if f.Note {
-			line = "remark: " + line
+			line = "note: " + line
 		}
 		lines = append(lines, line)
 	}
@@ -130,11 +130,11 @@ func TestOddInterfaces(t *testing.T) {
 	}
 	require.Contains(t, choice.Note, "the interfaces of h3 have IPv4 addresses, too")
 	lines := "\n" + strings.Join(notices(survey), "\n")
-	require.Contains(t, lines, "remark: interface: h3: the MTU of fast2 is 1400, on the others 1500")
-	require.Contains(t, lines, "remark: interface: h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno5 "+
+	require.Contains(t, lines, "note: interface: h3: the MTU of fast2 is 1400, on the others 1500")
+	require.Contains(t, lines, "note: interface: h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno5 "+
 		"of h1, no "+
 		"carrier; eno6 of h2; eno7 of h3); it is not used")
-	require.Contains(t, lines, "remark: interface: h[1-3]: no host is reachable in the network 10.77.0.0/16 (eth0 of h1; "+
+	require.Contains(t, lines, "note: interface: h[1-3]: no host is reachable in the network 10.77.0.0/16 (eth0 of h1; "+
 		"eth0 of h2; eth0 of h3); it is not used")
 	require.Contains(t, lines, "\ninterface: h3: the hosts use IPv6 (fd09::3), and no host reaches the IPv4 address "+
 		"10.5.0.3 (fast2) of the same interface")

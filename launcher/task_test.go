@@ -36,7 +36,7 @@ func wink(r env.Rank) {
 	signal.Notify(received, syscall.SIGUSR1, syscall.SIGTERM)
 	fmt.Println("ready")
 	for sig := range received {
-		fmt.Println(r.Rank, "heard", sig)
+		fmt.Println(r.Rank, "received", sig)
 		if sig == syscall.SIGTERM {
 			os.Exit(0)
 		}
@@ -135,7 +135,7 @@ func TestEngineSignals(t *testing.T) {
 					`which\nexit 143\n$`,
 				launcher.Explain(parts[rank].result))
 		}
-		assert.Equal(t, fmt.Sprintf("ready\n%d heard terminated\n", rank), parts[rank].out.String())
+		assert.Equal(t, fmt.Sprintf("ready\n%d received terminated\n", rank), parts[rank].out.String())
 	}
 }
 

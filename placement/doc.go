@@ -5,6 +5,6 @@
 // The package is pure: it reads nothing but its arguments, so layouts can be printed, compared and
 // tested for any machine, including some typical ones ([Example]). Package placement/sysfs reads a
 // Machine from a running system, and placement/nvml adds facts that only NVIDIA's library knows.
-// Apart from the spelling suggestions for option values it imports nothing of gorun's, so a
+// Apart from the spelling suggestions for option values it imports no other package of gorun, so a
 // scheduler can use it alone.
 package placement

@@ -87,15 +87,15 @@ func TestAwayFromGPUs(t *testing.T) {
 // policies never cause these notes.
 func TestWayBackToGPUs(t *testing.T) {
 	const away = "away from their GPUs"
-	remarked := func(notes []string) bool { return strings.Contains(strings.Join(notes, "\n"), away) }
+	notesAway := func(notes []string) bool { return strings.Contains(strings.Join(notes, "\n"), away) }
 	for name, m := range sampleMachines(t) {
 		for n := 1; n <= 16; n++ {
 			own, err := Map(Request{Ranks: n}, []Machine{m})
 			require.NoError(t, err, name)
-			assert.False(t, remarked(own.Notes), "%s: %d ranks: %q", name, n, own.Notes)
+			assert.False(t, notesAway(own.Notes), "%s: %d ranks: %q", name, n, own.Notes)
 			for _, object := range []Object{ByPackage, ByNUMA, ByL3, ByCore} {
 				req := Request{Ranks: n, MapBy: MapBy{Object: object}}
-				if layout, err := Map(req, []Machine{m}); err != nil || !remarked(layout.Notes) {
+				if layout, err := Map(req, []Machine{m}); err != nil || !notesAway(layout.Notes) {
 					continue
 				}
 				_, out := req.remedy()

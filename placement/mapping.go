@@ -151,7 +151,7 @@ func (t *tree) nicTargets(m MapBy) ([]target, error) {
 func (t *tree) distanceTargets(m MapBy, gpus []GPU) ([]target, error) {
 	device, bus := t.device(m.Device, gpus)
 	if bus == nil {
-		return nil, fmt.Errorf("%s: %s has no device %q to be near to; its NICs are %s", m, t.name,
+		return nil, fmt.Errorf("%s: %s has no device %q to be near to; it has %s", m, t.name,
 			cmp.Or(m.Device, "auto"), t.nicNames())
 	}
 	node := t.numaNode(device, bus)
@@ -186,9 +186,9 @@ func (t *tree) nicNames() string {
 		list = append(list, nic.Name)
 	}
 	if len(list) == 0 {
-		return "none"
+		return "no NICs"
 	}
-	return fmt.Sprint(list)
+	return fmt.Sprint("the NICs ", list)
 }
 
 // fillNearest returns the target of rank j if each rank takes each cores of a target before the

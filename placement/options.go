@@ -153,7 +153,7 @@ func (m MapBy) value() string {
 // BindTo is the value of --bind-to: the objects that ranks are bound to. Its zero value follows the
 // mapping.
 type BindTo struct {
-	// Given reports whether there is a value; without Object and Lists it is "none".
+	// Given reports whether there is a value; without Object and Lists it is the word none.
 	Given  bool
 	Object Object
 	// Count is the number of objects for each rank, in Hydra's notation ("core:2"); 0 means 1.
@@ -175,7 +175,7 @@ func (b BindTo) String() string {
 	return "--bind-to " + b.Object.String()
 }
 
-// none reports whether the value is "none".
+// none reports whether the value is the word none.
 func (b BindTo) none() bool {
 	return b.Given && (b.Object == AnyObject || b.Object == ByBoard) && len(b.Lists) == 0
 }

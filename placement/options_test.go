@@ -85,7 +85,7 @@ func TestParseRankBy(t *testing.T) {
 		t.Run(value, func(t *testing.T) {
 			got, err := ParseRankBy(value)
 			if want == (RankBy{}) {
-				assert.EqualError(t, err, `--rank-by numa:sp: unknown modifier "sp"; known are span, fill`)
+				assert.EqualError(t, err, `--rank-by numa:sp: unknown modifier "sp"; known: span, fill`)
 				return
 			}
 			require.NoError(t, err)
@@ -111,19 +111,19 @@ func TestRequestErrors(t *testing.T) {
 		value string
 		want  string
 	}{
-		{mapBy, "", "--map-by: a value is missing; known are slot, node, gpu, nic, dist, " + parts + ", ppr:N:OBJECT"},
+		{mapBy, "", "--map-by: a value is missing; known: slot, node, gpu, nic, dist, " + parts + ", ppr:N:OBJECT"},
 		{
 			mapBy, "sokcet",
-			`--map-by sokcet: unknown object "sokcet" (did you mean socket?); known are slot, node, gpu, nic, dist, ` + parts,
+			`--map-by sokcet: unknown object "sokcet" (did you mean socket?); known: slot, node, gpu, nic, dist, ` + parts,
 		},
-		{mapBy, "n", `--map-by n: unknown object "n"; known are slot, node, gpu, nic, dist, ` + parts},
+		{mapBy, "n", `--map-by n: unknown object "n"; known: slot, node, gpu, nic, dist, ` + parts},
 		{mapBy, "ppr:2", "--map-by ppr:2: ppr is written ppr:N:OBJECT, such as ppr:2:package"},
 		{mapBy, "ppr:two:node", `--map-by ppr:two:node: ranks per object: "two" is no number from 1 to 1048576`},
-		{mapBy, "ppr:2:slot", `--map-by ppr:2:slot: unknown object "slot"; known are node, gpu, nic, ` + parts},
+		{mapBy, "ppr:2:slot", `--map-by ppr:2:slot: unknown object "slot"; known: node, gpu, nic, ` + parts},
 		{mapBy, "numa:pe=0", `--map-by numa:pe=0: pe: "0" is no number from 1 to 1048576`},
 		{
 			mapBy, "numa:spam",
-			`--map-by numa:spam: unknown modifier "spam" (did you mean span?); known are span, ` +
+			`--map-by numa:spam: unknown modifier "spam" (did you mean span?); known: span, ` +
 				`oversubscribe, nooversubscribe, pe=N`,
 		},
 		{
@@ -134,23 +134,23 @@ func TestRequestErrors(t *testing.T) {
 			mapBy, "core:oversubscribe,nooversubscribe",
 			"--map-by core:oversubscribe,nooversubscribe: oversubscribe and nooversubscribe contradict each other",
 		},
-		{bindTo, "", `--bind-to : unknown object ""; known are none, board, machine, ` + parts},
-		{bindTo, "gpu", `--bind-to gpu: unknown object "gpu"; known are none, board, machine, ` + parts},
+		{bindTo, "", `--bind-to : unknown object ""; known: none, board, machine, ` + parts},
+		{bindTo, "gpu", `--bind-to gpu: unknown object "gpu"; known: none, board, machine, ` + parts},
 		{
 			bindTo, "core:overload",
-			`--bind-to core:overload: unknown modifier "overload"; known are overload-allowed, if-supported, N`,
+			`--bind-to core:overload: unknown modifier "overload"; known: overload-allowed, if-supported, N`,
 		},
 		{bindTo, "user:0+x", `--bind-to user:0+x: CPU list "0,x": "x" is not a CPU number below 65536`},
 		{bindTo, "user:", "--bind-to user:: a rank's list is empty"},
-		{rankBy, "", `--rank-by : unknown object ""; known are slot, node, gpu, nic, ` + parts},
+		{rankBy, "", `--rank-by : unknown object ""; known: slot, node, gpu, nic, ` + parts},
 		{
 			chosenGPUs, "1,free",
-			`--gpus 1,free: "free" is no number or range of GPUs; known are numbers (2,4,7), ranges (0-3) and free`,
+			`--gpus 1,free: "free" is no number or range of GPUs; known: numbers (2,4,7), ranges (0-3) and free`,
 		},
 		{chosenGPUs, "1,0-2", "--gpus 1,0-2: GPU 1 is named twice"},
 		{
 			numaBinding, "exclusiv",
-			`--numa-binding exclusiv: unknown binding "exclusiv" (did you mean exclusive?); known are node, ` +
+			`--numa-binding exclusiv: unknown binding "exclusiv" (did you mean exclusive?); known: node, ` +
 				`socket, exclusive, core-complex`,
 		},
 	}
@@ -211,7 +211,7 @@ func TestImpossibleRequests(t *testing.T) {
 		{"two packages", request(2, "nic", ""), "--map-by nic: node 0 has no NIC that is up, of 0"},
 		{
 			"two packages", request(2, "dist:mlx5_0", ""),
-			`--map-by dist:mlx5_0: node 0 has no device "mlx5_0" to be near to; its NICs are none`,
+			`--map-by dist:mlx5_0: node 0 has no device "mlx5_0" to be near to; it has no NICs`,
 		},
 		{
 			"two packages", request(2, "numa:pe=2", "numa"),
@@ -287,15 +287,15 @@ func TestImpossibleRequests(t *testing.T) {
 		},
 		{
 			"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "b", Line: 3}}}}),
-			`f line 3, rank 0: host "b" is none of the job's: a; +n0 is the first`,
+			`f line 3, rank 0: host "b" does not belong to the job: a; +n0 is the first`,
 		},
 		{
 			"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "a", Slots: "1-4", Line: 3}}}}),
-			`f line 3, rank 0: slot=1-4: core "1-4" is none of the 4 cores (0-3) of node`,
+			`f line 3, rank 0: slot=1-4: core "1-4" is not one of the 4 cores (0-3) of node`,
 		},
 		{
 			"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "+n0", Slots: "1:0", Line: 3}}}}),
-			`f line 3, rank 0: slot=1:0: package "1" is none of the 1 of a (0-0)`,
+			`f line 3, rank 0: slot=1:0: package "1" is not one of the 1 of a (0-0)`,
 		},
 		{
 			"laptop",

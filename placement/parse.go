@@ -31,7 +31,7 @@ func ParseMapBy(value string) (MapBy, error) {
 	case fields[0] != "":
 		m.Object, err = lookUp(option, "object", fields[0], mapWords)
 	case len(fields) == 1:
-		err = fmt.Errorf("--map-by: a value is missing; known are %s, ppr:N:OBJECT",
+		err = fmt.Errorf("--map-by: a value is missing; known: %s, ppr:N:OBJECT",
 			strings.Join(names(mapWords), ", "))
 	}
 	if err != nil {
@@ -196,7 +196,7 @@ func ParseGPUs(value string) (GPUChoice, error) {
 		first, last, err := parseRange(item)
 		if err != nil || last >= maxGPU {
 			return GPUChoice{},
-				fmt.Errorf("%s: %q is no number or range of GPUs; known are numbers (2,4,7), ranges (0-3) and free", option, item)
+				fmt.Errorf("%s: %q is no number or range of GPUs; known: numbers (2,4,7), ranges (0-3) and free", option, item)
 		}
 		for index := first; index <= last; index++ {
 			if slices.Contains(choice.Indices, index) {
@@ -264,5 +264,5 @@ func unknown(option, kind, text string, known []string) error {
 	if best != "" {
 		best = fmt.Sprintf(" (did you mean %s?)", best)
 	}
-	return fmt.Errorf("%s: unknown %s %q%s; known are %s", option, kind, text, best, strings.Join(known, ", "))
+	return fmt.Errorf("%s: unknown %s %q%s; known: %s", option, kind, text, best, strings.Join(known, ", "))
 }

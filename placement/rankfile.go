@@ -136,7 +136,7 @@ func hostNumber(host string, hosts []string, machines int) (int, error) {
 	if number, relative := strings.CutPrefix(host, "+n"); relative {
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 0 || n >= machines {
-			return 0, fmt.Errorf("%s is none of the %s (+n0 is the first)", host, plural(machines, "node"))
+			return 0, fmt.Errorf("%s is not one of the %s (+n0 is the first)", host, plural(machines, "node"))
 		}
 		return n, nil
 	}
@@ -146,7 +146,7 @@ func hostNumber(host string, hosts []string, machines int) (int, error) {
 	if machines == 1 && host == "localhost" {
 		return 0, nil
 	}
-	return 0, fmt.Errorf("host %q is none of the job's: %s; +n0 is the first", host,
+	return 0, fmt.Errorf("host %q does not belong to the job: %s; +n0 is the first", host,
 		cmp.Or(strings.Join(hosts, ", "), "their names are not known"))
 }
 
@@ -161,7 +161,7 @@ func (t *tree) slotCPUs(slots string) (CPUSet, error) {
 				packages := t.objects(ByPackage)
 				n, err := strconv.Atoi(strings.TrimLeft(number, "sS"))
 				if err != nil || n < 0 || n >= len(packages) {
-					return CPUSet{}, fmt.Errorf("slot=%s: package %q is none of the %d of %s (0-%d)", slots, number, len(packages),
+					return CPUSet{}, fmt.Errorf("slot=%s: package %q is not one of the %d of %s (0-%d)", slots, number, len(packages),
 						t.name, len(packages)-1)
 				}
 				cores, name, part = coreSets(t.coresIn(packages[n])), fmt.Sprintf("package %d", n), strings.TrimLeft(list, "cC")
@@ -183,7 +183,7 @@ func pick(cores []CPUSet, part string) (CPUSet, error) {
 	}
 	first, last, err := parseRange(part)
 	if err != nil || last >= len(cores) {
-		return CPUSet{}, fmt.Errorf("core %q is none of the %d cores (0-%d)", part, len(cores), len(cores)-1)
+		return CPUSet{}, fmt.Errorf("core %q is not one of the %d cores (0-%d)", part, len(cores), len(cores)-1)
 	}
 	return CPUSet{}.Union(cores[first : last+1]...), nil
 }

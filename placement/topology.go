@@ -95,7 +95,7 @@ type PCIeLink struct {
 	GTps  float64 `json:"gigatransfers_per_second"`
 	Width int     `json:"lanes"`
 	// GTpsNow and WidthNow are the current values; 0 if not known. Many idle devices lower their
-	// rate. Fewer lanes than supported mean a badly seated card or a narrower slot.
+	// rate. Fewer lanes than supported mean a loose card or a narrower slot.
 	GTpsNow  float64 `json:"gigatransfers_per_second_now,omitempty"`
 	WidthNow int     `json:"lanes_now,omitempty"`
 }
@@ -103,7 +103,7 @@ type PCIeLink struct {
 // pcieRates are the gigatransfers per second on a lane of PCIe 1.0, 2.0, …
 var pcieRates = []float64{2.5, 5, 8, 16, 32, 64}
 
-// Generation returns the PCIe version with this rate, or 0 if there is none.
+// Generation returns the PCIe version with this rate, or 0 if none exists.
 func (l PCIeLink) Generation() int { return slices.Index(pcieRates, l.GTps) + 1 }
 
 // Gbps returns the maximum rate of the lanes in use in each direction, in 10^9 bits per second: one
@@ -153,7 +153,7 @@ type NIC struct {
 	// Name is the name of the RDMA device ("mlx5_0"), or else of the interface ("eno1").
 	Name string  `json:"name"`
 	Kind NICKind `json:"kind"`
-	// Interface is the network interface, or "" if there is none (EFA).
+	// Interface is the network interface, or "" if none exists (EFA).
 	Interface string `json:"interface,omitempty"`
 	Port      int    `json:"port,omitempty"` // of an RDMA device, from 1
 	Up        bool   `json:"up"`

@@ -117,7 +117,7 @@ func (t *tree) objects(kind Object) []CPUSet {
 	return []CPUSet{t.all}
 }
 
-// partObjects is objects, but fails if there are none.
+// partObjects is objects, but fails if none exist.
 func (t *tree) partObjects(kind Object, option string) ([]CPUSet, error) {
 	sets := t.objects(kind)
 	if len(sets) == 0 {

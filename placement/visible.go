@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Visibility maps the names of variables to their values by which a user, a batch system or an
+// Visibility maps the names of variables to their values with which a user, a batch system or an
 // outer launcher hides GPUs from programs. An empty one hides nothing.
 type Visibility map[string]string
 
@@ -78,7 +78,7 @@ func ofVendor(gpus []GPU, vendor Vendor) []GPU {
 }
 
 // filters returns the variables that a vendor's libraries read, outermost first: the numbers in
-// HIP's select among the GPUs that ROCR's leaves, and CUDA's is an alias of HIP's for AMD's GPUs.
+// HIP's variable selects among the GPUs that ROCR's leaves, and CUDA's is an alias of it for AMD's GPUs.
 func (v Visibility) filters(vendor Vendor) (chain []variable) {
 	names := map[Vendor][]string{NVIDIA: {cudaVisible}, AMD: {rocrVisible, hipVisible}, Intel: {zeVisible}}[vendor]
 	if _, hip := v[hipVisible]; vendor == AMD && !hip {
@@ -170,8 +170,8 @@ func byUUID(gpus []GPU, prefix string) (GPU, bool) {
 	return found[0], true
 }
 
-// leadingNumber parses a number as C's strtoul does, for which "1gpu" is 1. It returns -1 if there
-// is none.
+// leadingNumber parses a number as C's strtoul does, for which "1gpu" is 1. It returns -1 without
+// one.
 func leadingNumber(text string) int {
 	text = strings.TrimPrefix(text, "+")
 	end := strings.IndexFunc(text, func(c rune) bool { return c < '0' || c > '9' })

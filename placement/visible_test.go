@@ -100,7 +100,7 @@ func TestVisible(t *testing.T) {
 			`CUDA_VISIBLE_DEVICES=MIG-a,MIG-b,0 counts only up to "0", which names none of 1 GPU`,
 		},
 		{
-			"NVIDIA beats what the processor brings", append(gpus(AMD, 1), gpus(NVIDIA, 2)...),
+			"NVIDIA comes before the processor's own GPU", append(gpus(AMD, 1), gpus(NVIDIA, 2)...),
 			[]string{"HIP_VISIBLE_DEVICES="},
 			[]int{0, 1},
 			"",
@@ -114,7 +114,7 @@ func TestVisible(t *testing.T) {
 		},
 		{"AMD, CUDA is HIP's alias", gpus(AMD, 4), []string{"CUDA_VISIBLE_DEVICES=1"}, []int{1}, "CUDA_VISIBLE_DEVICES=1"},
 		{
-			"AMD, HIP beats its alias", gpus(AMD, 4),
+			"AMD, HIP overrides its alias", gpus(AMD, 4),
 			[]string{"CUDA_VISIBLE_DEVICES=1", "HIP_VISIBLE_DEVICES=2"},
 			[]int{2},
 			"HIP_VISIBLE_DEVICES=2",

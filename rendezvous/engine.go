@@ -33,8 +33,8 @@ func (a *Account) add(n int64) {
 	}
 }
 
-// Charge counts what is written from now on in account a; nil is none. A key counts as a whole in the account that was
-// charged when it was last written.
+// Charge counts what is written from now on in account a; nil is unlimited. A key counts as a whole in the account
+// that was charged when it was last written.
 func (e *Engine) Charge(a *Account) { e.payer = a }
 
 // entry is the key, the queue and the waiters of one name, so that each operation needs one lookup. It is removed when
@@ -108,7 +108,7 @@ func (e *Engine) Check(key []byte) bool {
 	return en != nil && (en.present || len(en.queue) > 0)
 }
 
-// Add adds delta to the decimal number stored under key, 0 if there is none, and returns the sum, which wraps around.
+// Add adds delta to the decimal number stored under key, 0 if none exists, and returns the sum, which wraps around.
 // If the value is not a number, it changes nothing and returns a [*NotNumberError].
 func (e *Engine) Add(key []byte, delta int64) (int64, error) {
 	sum, err := e.sum(key, delta)
@@ -206,7 +206,7 @@ func (e *Engine) Len(queue []byte) int {
 	return 0
 }
 
-// entry returns the entry of a name, a new one if there is none. The caller must fill or release it.
+// entry returns the entry of a name, a new one if none exists. The caller must fill or release it.
 func (e *Engine) entry(name []byte) *entry {
 	en := e.entries[string(name)]
 	if en == nil {

@@ -8,7 +8,7 @@ type Waiter struct {
 	// Wake is called when a wait begun by [Engine.Wait] or [Engine.Arrive] ends, by the operation that ends it. It must
 	// not call the Engine.
 	Wake func()
-	// Account counts the memory of the waits; nil is none.
+	// Account counts the memory of the waits; nil is unlimited.
 	Account *Account
 
 	missing int     // missing keys, 0 if it does not wait

@@ -1,5 +1,5 @@
 // Command manifests reads Kubernetes manifests as strictly as an API server with strict field validation does: into the
-// types of the API, where a field that does not exist, or stands twice, is an error. Then it asks what a schema cannot:
+// types of the API, where a field that does not exist, or occurs twice, is an error. Then it asks what a schema cannot:
 // whether the parts of an indexed job that find each other by name fit together. It is a module of its own, so that
 // gorun needs none of those types.
 //
@@ -130,7 +130,7 @@ func (m *manifest) fitsJob(job *batchv1.Job) error {
 	return m.fitsCommand(job)
 }
 
-// fitsCommand checks what the containers are told.
+// fitsCommand checks the arguments of the containers.
 func (m *manifest) fitsCommand(job *batchv1.Job) error {
 	pod := &job.Spec.Template.Spec
 	for _, container := range pod.Containers {

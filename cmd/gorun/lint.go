@@ -151,7 +151,7 @@ func readLibrary(file string) (nccl.Found, error) {
 }
 
 // pythonPrefix returns the Python environment that a script would run in: that of GORUN_PYTHON, the active one, or that
-// of the first python3 in PATH; "" if there is none.
+// of the first python3 in PATH; "" if none exists.
 func pythonPrefix() string {
 	if python := os.Getenv("GORUN_PYTHON"); python != "" {
 		if path, err := exec.LookPath(python); err == nil {

@@ -68,13 +68,13 @@ func TestTopoProblems(t *testing.T) {
 		"gorun topo --rankfile odd.txt": {"--rankfile odd.txt: line 1: \"here:2 binding=rr\" is not of the form " +
 			"`rank N=HOST slot=CORES`"},
 		"gorun topo --map-by moon:pe=x --bind-to sun --gpus x --cpus-per-rank 0 --numa-binding all": {
-			"--map-by moon:pe=x: unknown object \"moon\"; known are slot, node, gpu, nic, dist, package, socket, skt, numa, " +
+			"--map-by moon:pe=x: unknown object \"moon\"; known: slot, node, gpu, nic, dist, package, socket, skt, numa, " +
 				"l3cache, l2cache, core, l1cache, hwthread, thread",
-			"--bind-to sun: unknown object \"sun\"; known are none, board, machine, package, socket, skt, numa, l3cache, " +
+			"--bind-to sun: unknown object \"sun\"; known: none, board, machine, package, socket, skt, numa, l3cache, " +
 				"l2cache, core, l1cache, hwthread, thread",
-			"--gpus x: \"x\" is no number or range of GPUs; known are numbers (2,4,7), ranges (0-3) and free",
+			"--gpus x: \"x\" is no number or range of GPUs; known: numbers (2,4,7), ranges (0-3) and free",
 			"--cpus-per-rank 0: not a number from 1 to 1048576",
-			"--numa-binding all: unknown binding \"all\"; known are node, socket, exclusive, core-complex",
+			"--numa-binding all: unknown binding \"all\"; known: node, socket, exclusive, core-complex",
 		},
 		"gorun topo -n 0":                    {"-n 0: not a number from 1 to 1048576"},
 		"gorun topo -n 3 --nproc-per-node 2": {"-n 3 contradicts --nproc-per-node 2, which makes 2 on one host"},

@@ -52,7 +52,7 @@ func rdmaPaths(a, b end, far int, tcp []Path) (paths []Path) {
 			}
 			switch {
 			case len(tcp) == 0:
-				p.Error = "no addresses of both hosts are in one network, by which the programs of perftest could meet"
+				p.Error = "the hosts share no network that the programs of perftest could use"
 			case len(a.Missing)+len(b.Missing) > 0:
 				p.Error = missing(a, b)
 			default:

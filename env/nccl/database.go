@@ -158,11 +158,11 @@ func (v Variable) valid() error {
 	case v.Meaning == "" && v.Alive():
 		return fmt.Errorf("what does it mean?")
 	case !slices.Contains([]Status{Live, Undocumented, Deprecated, Removed, Never}, v.Status):
-		return fmt.Errorf("status: %q is none", v.Status)
+		return fmt.Errorf("status: %q is unknown", v.Status)
 	case v.Alive() && !slices.Contains([]Scope{ScopeJob, ScopeHost, ScopeLog}, v.Scope):
-		return fmt.Errorf("scope: %q is none", v.Scope)
+		return fmt.Errorf("scope: %q is unknown", v.Scope)
 	case !slices.Contains([]Handling{Sets, Detects, Offers, Leaves}, v.Gorun):
-		return fmt.Errorf("gorun: %q is none", v.Gorun)
+		return fmt.Errorf("gorun: %q is unknown", v.Gorun)
 	case v.Status != Live && v.Status != Undocumented && v.Advice == "":
 		return fmt.Errorf("what is to be done in place of it? (advice)")
 	case v.Status == Removed && v.Until.IsZero():

@@ -326,7 +326,7 @@ func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
 		}
 		exact := strings.TrimSuffix(a.Value, list) + "=" + list
 		l.add(at, a, ProblemPrefix,
-			fmt.Sprintf("a remark: these are prefixes: %s is %s0 to %s9, too, where a host has them", name, name, name),
+			fmt.Sprintf("note: these are prefixes: %s is %s0 to %s9, too, where a host has them", name, name, name),
 			"Write "+a.Name+"="+Shown(exact)+".")
 		return true
 	}

@@ -122,7 +122,7 @@ func TestJSON(t *testing.T) {
 		"5 NCCL_DEBUG=INFO", "6 FOO=?", "7 NCCL_ALGO=Ring",
 		"11 NCCL_PROTO=LL", "13 NCCL_IB_TC=106", "13 A=1",
 	}, read("launch.json", `{
-  // VS Code has remarks
+  // VS Code has comments
   "configurations": [{
     "name": "train", "args": ["--x", "y"], "url": "http://x", /* and
     "env": { */ "env": {"NCCL_DEBUG": "INFO",

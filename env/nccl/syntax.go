@@ -74,7 +74,7 @@ func parseSyntax(text string) (Syntax, error) {
 		return Syntax{}, nil
 	}
 	if _, known := formOf(kind); !known {
-		return s, fmt.Errorf("syntax: %q is none", kind)
+		return s, fmt.Errorf("syntax: %q is unknown", kind)
 	}
 	var err error
 	switch low, high, isRange := strings.Cut(rest, ".."); {
@@ -176,7 +176,7 @@ func (s Syntax) checkInt(value string) error {
 	}
 	if s.words != nil {
 		if !slices.Contains(s.words, strconv.FormatInt(n, 10)) {
-			return fmt.Errorf("is none of %s", strings.Join(s.words, ", "))
+			return fmt.Errorf("is not one of %s", strings.Join(s.words, ", "))
 		}
 		return nil
 	}
@@ -202,7 +202,7 @@ func (s Syntax) checkEnum(value string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("is none of %s", strings.Join(s.words, ", "))
+	return fmt.Errorf("is not one of %s", strings.Join(s.words, ", "))
 }
 
 // checkWords checks a list of words. A ^ before the list or a word inverts it. A colon or semicolon starts
@@ -213,7 +213,7 @@ func (s Syntax) checkWords(value string) error {
 			if w = strings.TrimLeft(w, "^+-"); w == "" || s.checkEnum(w) == nil {
 				continue
 			}
-			return fmt.Errorf("has %q, which is none of %s", Shown(w), strings.Join(s.words, ", "))
+			return fmt.Errorf("has %q, which is not one of %s", Shown(w), strings.Join(s.words, ", "))
 		}
 	}
 	return nil
@@ -250,7 +250,7 @@ func checkPath(_ Syntax, value string) error {
 
 func checkList(_ Syntax, value string) error {
 	if strings.ContainsAny(value, " \t") {
-		return errors.New("has blanks, which are part of what stands between the commas")
+		return errors.New("has blanks, which belong to the text between the commas")
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func checkHostPort(_ Syntax, value string) error {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if !found || host == "" || err != nil || n == 0 && port != "0" {
-		return errors.New("is no host:port (an IPv6 address stands in [ ])")
+		return errors.New("is no host:port (write an IPv6 address in [ ])")
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestLookup(t *testing.T) {
 	_, found = Lookup("NCCL_SOKET_IFNAME")
 	require.False(t, found)
 	_, found = Lookup("NCCL_FASTRAK_")
-	require.False(t, found, "a pattern stands for names that are longer")
+	require.False(t, found, "a pattern matches longer names")
 }
 
 // The job's comparison of the ranks' environments depends on these.

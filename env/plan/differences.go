@@ -46,7 +46,7 @@ var differences = [...]Difference{
 	},
 	{
 		"MASTER_PORT", "a free port", "a free port, or the one that the environment or -x names",
-		"torchrun hears --master-port only; who sets MASTER_PORT means it",
+		"torchrun reads only --master-port; gorun respects MASTER_PORT, too",
 	},
 	{
 		"TORCHELASTIC_RUN_ID", "a random text on one node, whatever --rdzv-id says, unless --master-port or " +
@@ -73,7 +73,7 @@ var differences = [...]Difference{
 	},
 	{
 		"SLURM_PROCID, SLURM_NTASKS and others of the table", "passed on",
-		"what srun would say of the ranks, in a job of Slurm's; else removed",
+		"what srun would say of the ranks, inside Slurm; else removed",
 		"they number the one task that the launcher is; programs that read them would all be rank 0",
 	},
 	{

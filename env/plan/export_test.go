@@ -63,7 +63,7 @@ func TestOriginOfAStoreRequest(t *testing.T) {
 		port      Origin
 	}{
 		{"none", nil, nil, Gorun, Gorun},
-		{"as wished", []string{"MASTER_ADDR=127.0.0.1", "MASTER_PORT=41873"}, nil, Inherited, Inherited},
+		{"as requested", []string{"MASTER_ADDR=127.0.0.1", "MASTER_PORT=41873"}, nil, Inherited, Inherited},
 		{"any port", []string{"MASTER_PORT=0"}, nil, Gorun, Gorun},
 		{"another name", []string{"MASTER_ADDR=localhost"}, nil, Gorun, Gorun},
 		{"-x", []string{"MASTER_ADDR=127.0.0.1"}, []Export{with("MASTER_PORT", "41873")}, Inherited, Exported},
@@ -144,7 +144,13 @@ func TestStoreRequest(t *testing.T) {
 		{"any port", []string{"MASTER_PORT=0"}, nil, "", 0, "MASTER_PORT in the environment"},
 		{"an outer gorun's", []string{"MASTER_ADDR=a", "MASTER_PORT=1", "GORUN_JOB=7f3a"}, nil, "", 0, ""},
 		{"an outer torchrun's", []string{"MASTER_ADDR=a", "MASTER_PORT=1", "TORCHELASTIC_RUN_ID=none"}, nil, "", 0, ""},
-		{"-x beats the environment", []string{"MASTER_PORT=1"}, []Export{with("MASTER_PORT", "2")}, "", 2, "-x MASTER_PORT"},
+		{
+			"-x overrides the environment",
+			[]string{"MASTER_PORT=1"},
+			[]Export{with("MASTER_PORT", "2")},
+			"", 2,
+			"-x MASTER_PORT",
+		},
 		{
 			"-x counts beside an outer launcher's",
 			[]string{"MASTER_ADDR=a", "MASTER_PORT=1", "GORUN_JOB=7f3a"},

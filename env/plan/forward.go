@@ -34,7 +34,7 @@ var forwarded = []ForwardRule{
 			"OMPI_*", "OPAL_*", "PRTE_MCA_*", "PMIX_MCA_*", "PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "MPIR_CVAR_*",
 			"MPICH_*", "I_MPI_*", "MV2_*", "MVP_*", "ROMIO_*",
 		},
-		"so must those of MPI libraries; what an outer launcher told its rank is taken away before",
+		"so must those of MPI libraries; what an outer launcher set for its rank is removed before",
 	},
 	{[]string{"OMP_*", "KMP_*", "GOMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "MALLOC_*"}, "threads and memory"},
 	{[]string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK"}, "settings of Go programs"},

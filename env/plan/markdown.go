@@ -18,8 +18,8 @@ the variables of a job's ranks with their values and reasons, ` + "`--all`" + ` 
 
 **identity**: gorun's value wins; one that is inherited is removed, one given by -x has to be the same. Of another
 value -x is refused; called mpirun or mpiexec gorun says that it does not count. **setting**: your value wins, from
-the environment or by -x. **wish**: your value says where the store listens; ranks get where it is. Beside GORUN_JOB
-or TORCHELASTIC_RUN_ID an inherited one is an outer launcher's and no wish; -x and options still count.
+the environment or with -x. **request**: your value says where the store listens; ranks get its address. Next to
+GORUN_JOB or TORCHELASTIC_RUN_ID an inherited value belongs to an outer launcher and is ignored; -x and options count.
 
 `)
 	ruleTable(&b, func(r *rule) bool {
@@ -93,7 +93,7 @@ or a protocol. All of these are **settings**: your value wins, and so does what 
 left out, on all hosts where all need the same value. **needed**: without it jobs fail or hang there. **helps**:
 without it they are slower, or say less. ` + "`--tune off`" + ` adds none of them. Settings that must be the same on
 all ranks (NCCL does not check it) are compared before a job starts, with what those files say where hosts have GPUs;
-a difference is told, but none of a default that one host spells out.
+a difference is reported, unless one host only sets the default explicitly.
 
 `)
 	ruleTable(b, func(r *rule) bool { return r.level != "" && r.level != ForStudy },
@@ -118,8 +118,8 @@ func forMPI(b *strings.Builder) {
 	b.WriteString(`
 ## For MPI programs
 
-Every rank is offered all dialects by which MPI libraries find their peers. ` + "`--mpi=pmi1`, `pmi2` or `pmix`" + `
-serves one of them and refuses who asks for another; ` + "`--mpi=none`" + `, and torchrun's name, offers none. Ranks,
+Every rank gets all protocols that MPI libraries use to find their peers. ` + "`--mpi=pmi1`, `pmi2` or `pmix`" + `
+serves one of them and refuses the others; ` + "`--mpi=none`" + `, and torchrun's name, offers none. Ranks,
 sizes and local ranks of this table count in the rank's MPI_COMM_WORLD. That has all ranks of the job, but with
 ` + "`--world=app`" + ` those of one program, and what MPI_Comm_spawn starts has one of its own: RANK, WORLD_SIZE and
 LOCAL_RANK of the first table stay those of the whole job with ` + "`--world=app`" + `. The user's own settings of MPI
@@ -134,7 +134,7 @@ func insideSlurm(b *strings.Builder) {
 	b.WriteString(`
 ## Inside Slurm
 
-Where gorun runs in a job of Slurm's and all nodes of its own job do, ranks find what srun would say of them, had it
+Where gorun runs inside Slurm and all nodes of its own job do, ranks find what srun would say of them, had it
 started them as the tasks of a step (identities: -x cannot set them). Outside these variables are removed. All others
 of Slurm's are passed on, SLURM_JOB_ID and SLURM_CONF among them: srun, sbatch, scontrol and other launchers work
 inside a rank.

@@ -66,7 +66,7 @@ func (p view) worldLocalSize() string { return strconv.Itoa(p.own().MPI.LocalSiz
 var worldRules = slices.Concat(
 	mpiRows(ClassIdentity, "gorun",
 		given(env.VarJobWorld, "`3/8`: the rank in its MPI_COMM_WORLD and the size of that",
-			"tells gorun's own variables of MPI's from those of an mpirun that a rank runs", ofRank,
+			"marks gorun's MPI variables, so that those of an mpirun within a rank differ", ofRank,
 			func(p view) string { return p.worldRank() + "/" + p.worldSize() }),
 	),
 	mpiRows(ClassSetting, "GNU Fortran",

@@ -18,7 +18,8 @@ var pmixRules = slices.Concat(
 		constant("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC", "how messages are written"),
 		constant("PMIX_GDS_MODULE", "hash", "what the server knows comes in messages, not in files"),
 		constant("PMIX_VERSION", "4.2.2", "which of the servers that clients know this one is like"),
-		given("PMIX_HOSTNAME", "the name of the rank's host, as its peers hear it", "by it clients know who is near", ofNode,
+		given("PMIX_HOSTNAME", "the name of the rank's host for its peers", "clients compare it to find ranks on their host",
+			ofNode,
 			func(p view) string { return p.own().MPI.Host }),
 	),
 )

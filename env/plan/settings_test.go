@@ -67,7 +67,7 @@ var surroundings = []variation{
 
 var users = []variation{
 	{"says nothing", func(*Inputs) {}},
-	{"says what he wants", func(in *Inputs) {
+	{"has settings", func(in *Inputs) {
 		in.Inherited = append(in.Inherited, "NCCL_SOCKET_IFNAME=bond0", "NCCL_IB_HCA=mlx5_9", "NCCL_DEBUG=INFO",
 			"NCCL_ALGO=Tree")
 	}},
@@ -252,7 +252,7 @@ func TestRanksMustAgree(t *testing.T) {
 	assert.Equal(t, []string{"NCCL_ALGO must be the same on all ranks, which hang or fail otherwise, and is not set on " +
 		"n1, Ring on n2: -x NCCL_ALGO=VALUE gives it to all"}, build(t, in).Notes)
 	in.Exports = []Export{{Name: "NCCL_ALGO", Value: "Tree", HasValue: true}}
-	assert.Empty(t, build(t, in).Notes, "-x beats the file")
+	assert.Empty(t, build(t, in).Notes, "-x overrides the file")
 	in.Exports = nil
 	in.Nodes[0].Host.Conf = in.Nodes[1].Host.Conf
 	assert.Empty(t, build(t, in).Notes)
@@ -263,7 +263,7 @@ func TestRanksMustAgree(t *testing.T) {
 		"NCCL_IB_SPLIT_DATA_ON_QPS=0\n": 1, // 1 was the default of some versions
 	} {
 		in.Nodes[0].Host.Conf, in.Nodes[1].Host.Conf = nil, []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: text}}
-		assert.Len(t, build(t, in).Notes, notes, "a default that one host spells out is none: %s", text)
+		assert.Len(t, build(t, in).Notes, notes, "a default that one host sets explicitly is no difference: %s", text)
 	}
 
 	in = example(t, "dgx-h100")
@@ -273,7 +273,7 @@ func TestRanksMustAgree(t *testing.T) {
 	}
 	assert.Equal(t, []string{"NCCL_PROTO must be the same on all ranks, which hang or fail otherwise, and is not set on " +
 		"n1+n2, LL on n2: give each program the same -x NCCL_PROTO=VALUE"}, build(t, in).Notes,
-		"an -x for all would not beat a program's own")
+		"an -x for all would not override a program's own")
 
 	in = example(t, "dgx-h100")
 	in.Nodes[1].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_ALGO=Ring\n"}}
@@ -304,7 +304,7 @@ func TestLeftAlone(t *testing.T) {
 		"NCCL_NET_GDR_LEVEL",
 	}, left(in))
 	in.Exports = []Export{{Name: "NCCL_DEBUG", Value: "WARN", HasValue: true}}
-	assert.NotContains(t, left(in), "NCCL_DEBUG", "-x beats the file")
+	assert.NotContains(t, left(in), "NCCL_DEBUG", "-x overrides the file")
 }
 
 // The recommended container options provide enough shared memory.

@@ -152,7 +152,7 @@ var slurmRules = slices.Concat(
 		given("SLURM_LAUNCH_NODE_IPADDR", "equals MASTER_ADDR", "srun's own address; scripts take it for that of rank 0",
 			ofJob, func(p view) string { return p.in.Store.Addr }),
 		removed("SLURM_STEP_ID",
-			"the step of gorun, not of ranks: MPI libraries take who has it for a task of srun's, and Open MPI 4 stops "+
+			"the step of gorun, not of ranks: MPI libraries take ranks with it for srun tasks, and Open MPI 4 stops "+
 				"where it is and no PMIx (`--mpi=none`)"),
 		removed("SLURM_STEPID", "the old name of SLURM_STEP_ID"),
 		removed("SLURM_TASK_PID", "the process of the one task that gorun is"),

@@ -18,7 +18,7 @@ const (
 	// ClassSetting is a setting. An inherited value takes precedence.
 	ClassSetting Class = "setting"
 	// ClassRequest requests an address for the store. Ranks get the actual address.
-	ClassRequest Class = "wish"
+	ClassRequest Class = "request"
 	// ClassLauncher configures the launcher itself, not its ranks.
 	ClassLauncher Class = "launcher"
 )
@@ -203,7 +203,7 @@ var ownRules = slices.Concat(
 	),
 	requests("PyTorch",
 		given(env.VarMasterAddr,
-			"the address of the store, by which ranks find each other; if you set it, the store listens there",
+			"the address of the rendezvous store; if you set it, the store listens there",
 			"where ranks reach the store", ofJob, func(p view) string { return p.in.Store.Addr }),
 		given(env.VarMasterPort, "the store's port; with `--store=rank0` one that is kept free for rank 0",
 			"the store's port", ofJob, func(p view) string { return p.in.Store.Port }).because((*builder).masterPortReason),
@@ -238,8 +238,8 @@ var ownRules = slices.Concat(
 		given(env.VarJobStore, "host:port of gorun's own store, which runs in every mode", "gorun's own store", ofJob,
 			func(p view) string { return p.in.Store.Own }),
 		given(env.VarJobKey,
-			"with several nodes a file of the rank's own host, which only its user can read: the key by which ranks of "+
-				"package comm know each other; gone with the job", "ranks on other hosts prove that they are of this job", ofRank,
+			"with several nodes a file of the rank's own host, which only its user can read: the key that authenticates "+
+				"ranks of package comm; removed with the job", "ranks on other hosts prove that they are of this job", ofRank,
 			func(p view) string { return p.node().KeyFile }),
 	),
 	settings("OpenMP",
@@ -321,7 +321,7 @@ var otherRules = slices.Concat(
 		removed("PMIX_SERVER_*", "an outer mpirun's or srun's: ranks would meet at a server that does not know them"),
 		removed("PMIX_SYSTEM_TMPDIR", "a directory of an outer mpirun or srun"),
 		removed("PMIX_DSTORE_*", "shared memory of an outer mpirun's or srun's server"),
-		removed("PMIX_LAUNCHER_*", "where an outer mpirun is told to report"),
+		removed("PMIX_LAUNCHER_*", "where an outer mpirun reports"),
 		removed("PMIX_KEEPALIVE_PIPE", "a descriptor of an outer mpirun"),
 		removed("PMIX_PARAM_FILE_PASSED", "what an outer mpirun's daemons did with its parameters"),
 		removed("PMIX_PTL_MODULE", "how an outer mpirun's ranks reach its server"),

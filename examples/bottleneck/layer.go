@@ -4,7 +4,7 @@ package main
 type layer struct {
 	width              int
 	weights, gradients []float32
-	x, y               []float32 // y also stands for the error of the output
+	x, y               []float32 // y also holds the error of the output
 	inputError         []float32
 }
 

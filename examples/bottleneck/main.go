@@ -113,5 +113,5 @@ func report(t times) string {
 	for i, remedy := range remedies {
 		text += fmt.Sprintf("  %d. %-56s %5.1f %%\n", i+1, remedy.what, share(remedy.compute, remedy.reduce))
 	}
-	return text + "and overlap what is left with the backward pass: examples/overlap\n"
+	return text + "and overlap the rest with the backward pass: examples/overlap\n"
 }

@@ -8,7 +8,7 @@ import (
 	"gorun/comm"
 )
 
-// model has gradients and computes for the time that it is told to.
+// model has gradients and computes for the requested time.
 type model struct {
 	options
 	group     *comm.Group

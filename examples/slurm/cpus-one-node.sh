@@ -6,5 +6,5 @@
 #SBATCH --cpus-per-task=2
 #SBATCH --time=10
 
-# Slurm's tasks are gorun's ranks: the number stands above alone.
+# Slurm's tasks are gorun's ranks: the number is set above only.
 exec gorun ./trainer

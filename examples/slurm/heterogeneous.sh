@@ -1,5 +1,5 @@
 #!/bin/bash
-# A heterogeneous job: one rank with much memory, and four others elsewhere, in one job of gorun's.
+# A heterogeneous job: one rank with much memory, and four others elsewhere, in one gorun job.
 #SBATCH --job-name=heterogeneous
 #SBATCH --ntasks=1 --mem=64G --time=30
 #SBATCH hetjob

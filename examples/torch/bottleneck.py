@@ -43,7 +43,7 @@ def report(compute, reduce, half):
     print(f"  3. compress gradients, e.g. send the largest tenth          {share(compute, reduce / 10):5.1f} %")
     print(f"  4. a network (on one host: memory) that is twice as fast    {share(compute, reduce / 2):5.1f} %")
     print(f"  5. mixed precision: gradients as bfloat16 (measured)        {share(compute, half):5.1f} %")
-    print("and overlap what is left with the backward pass: examples/overlap")
+    print("and overlap the rest with the backward pass: examples/overlap")
 
 
 def main():

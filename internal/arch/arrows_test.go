@@ -42,7 +42,7 @@ var rooms = []room{
 	{
 		"placement/gpufacts",
 		[]string{"placement"},
-		"what a library told completes a Machine by arithmetic, whoever asked it",
+		"facts of a library complete a Machine by arithmetic, whichever program asked",
 	},
 	{
 		"placement/draw",
@@ -53,13 +53,13 @@ var rooms = []room{
 	{
 		"placement/nvml/worker",
 		[]string{"placement/gpufacts"},
-		"who has the library asked elsewhere must not link what loads it",
+		"a package that asks for the library in another process must not link the loader",
 	},
 	{"rendezvous", nil, "the store is a leaf: any program may serve or use it without the launcher"},
 	{
 		"rendezvous/tcpstore",
 		[]string{"rendezvous", "rendezvous/internal/...", "internal/peersocket"},
-		"a door to the store knows the store, not who opens it",
+		"a server of the store knows the store, not its clients",
 	},
 	{"rendezvous/world", nil, "who begins MPI together is plain data"},
 	{
@@ -112,7 +112,7 @@ var rooms = []room{
 	{
 		"launcher/internal/munge",
 		[]string{"launcher/internal/process/child", "internal/printable"},
-		"what vouches for users knows nothing of jobs",
+		"authentication of users does not depend on jobs",
 	},
 	{
 		"launcher/registry", nil,
@@ -140,15 +140,15 @@ var rooms = []room{
 		"launcher/doctor", "launcher/internal/ncclhost",
 		"launcher/internal/process/child", "launcher/internal/process/inherited", "placement", "placement/sysfs",
 		"placement/gpufacts", "env",
-	}, "what is judged is read from files and a few system calls, whoever asks; env says by " +
-		"which variable processes of a job are known, ncclhost of which version a library is"},
+	}, "facts are read from files and a few system calls for any caller; env names the " +
+		"variable that marks processes of a job, ncclhost knows the version of a library"},
 	{"launcher/internal/process", []string{"env"}, "the only place that knows Linux's process rules must stay usable by " +
-		"itself; env says by which variables processes of a job are known"},
+		"itself; env names the variables that identify processes of a job"},
 	{"launcher/internal/output", []string{"launcher/internal/spec", "internal/printable"}, "lines in, lines out"},
 	{
 		"launcher/internal/program",
 		[]string{"launcher/internal/spec", "launcher/internal/process/child", "internal/spelling", "internal/shellwords"},
-		"what kind of file a program is can be told without a job",
+		"the kind of a program's file does not depend on a job",
 	},
 	{
 		"launcher/internal/torchwatch",
@@ -158,7 +158,7 @@ var rooms = []room{
 	{
 		"launcher/internal/diagnosis",
 		[]string{"launcher/doctor/signature"},
-		"what a failed rank left behind is read, not judged; what known lines mean stands in one database",
+		"what a failed rank left behind is read, not judged; one database explains known lines",
 	},
 	{
 		"launcher/internal/stacks",
@@ -211,7 +211,7 @@ var rooms = []room{
 	{
 		"launcher/internal/reach/command",
 		[]string{"launcher/internal/process/child", "launcher/internal/reach/remote"},
-		"a program that stands for ssh knows nothing of what is run there",
+		"a program that replaces ssh does not depend on what it runs",
 	},
 	{"launcher/internal/reach/bootstrap", []string{
 		"launcher/internal/reach/remote", "internal/printable",
@@ -220,14 +220,14 @@ var rooms = []room{
 	{"launcher/internal/reach/join", []string{
 		"launcher/internal/reach/remote", "internal/peersocket",
 		"internal/printable", "internal/version",
-	}, "who comes to a port is told apart before anything is said to him"},
+	}, "a port identifies a peer before it sends anything"},
 	{
 		"launcher/internal/reach/gather",
 		[]string{
 			"launcher/internal/process/child", "launcher/internal/reach/join", "launcher/internal/reach/remote",
 			"launcher/hosts", "launcher/hosts/engine", "internal/printable", "internal/version",
 		},
-		"how an engine starts agents is a row of its table; here they are started and told apart",
+		"how an engine starts agents is a row of its table; here they are started and identified",
 	},
 	{"launcher/internal/agent", []string{
 		"launcher/internal/spec", "launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup",
@@ -270,7 +270,7 @@ var rooms = []room{
 	{"cmd/gorun/internal/dialect", []string{
 		"launcher/job", "launcher/hosts", "launcher/hosts/engine", "placement",
 		"internal/printable", "internal/shellwords", "internal/spelling", "internal/version",
-	}, "a dialect turns argv into a wish and does nothing else"},
+	}, "a dialect turns argv into a spec and does nothing else"},
 	{
 		"examples",
 		[]string{"env", "rendezvous", "rendezvous/tcpstore", "launcher", "comm"},

@@ -44,7 +44,7 @@ func mapped(page string) (rows []string, named map[string]bool, problems []strin
 		}
 		depth := len(m[1]) / 2
 		if depth > len(above) {
-			problems = append(problems, fmt.Sprintf("%s: %s stands deeper than its parent allows", guide, m[2]))
+			problems = append(problems, fmt.Sprintf("%s: %s is indented deeper than its parent allows", guide, m[2]))
 			continue
 		}
 		folder := path.Join(append(slices.Clone(above[:depth]), m[2])...)

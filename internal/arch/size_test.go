@@ -91,7 +91,7 @@ func tokens(text []byte) (n int) {
 }
 
 func TestTokensAreCounted(t *testing.T) {
-	require.Equal(t, 10, tokens([]byte("package p\n\n// f is none of them.\nfunc f() { return; }\n")))
+	require.Equal(t, 10, tokens([]byte("package p\n\n// f does nothing.\nfunc f() { return; }\n")))
 }
 
 func TestSizes(t *testing.T) { report(t, tooLong(sources(t))) }

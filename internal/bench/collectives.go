@@ -350,7 +350,7 @@ func (f *figures) add(a timing, fast bool) {
 	}
 }
 
-// figure returns a minimum or median without the writes: of the good batches, or of all if there are none. It
+// figure returns a minimum or median without the writes: of the good batches, or of all if none exist. It
 // is 0 without batches.
 func (f *figures) figure(of func(samples) float64) float64 {
 	if f == nil || len(f.all) == 0 {
@@ -392,7 +392,7 @@ func (r *row) best(of func(samples) float64) float64 {
 	return all.min()
 }
 
-// target returns the largest acceptable multiples of the best rival's minimum and median, or of against's, for
+// target returns the largest acceptable multiples of the best rival's minimum and median, or those of against, for
 // comm.
 func (r *row) target(shared bool) (least, middle float64, against string) {
 	reduces := r.operation == "allreduce" || r.operation == "reducescatter"

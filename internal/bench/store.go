@@ -274,7 +274,7 @@ func startStore(argv ...string) (*storeServer, error) {
 // spec returns storeload's argument for the server.
 func (s *storeServer) spec() string { return fmt.Sprintf("%s:%d", s.addr, s.Process.Pid) }
 
-// pair has the samples of gorun's and PyTorch's server.
+// pair has the samples of the servers of gorun and PyTorch.
 type pair [2]samples
 
 func (p *pair) add(server int, value float64) { p[server] = append(p[server], value) }

@@ -78,7 +78,7 @@ func memoryFaults() []fault {
 		},
 		{
 			name: "child of a rank out of memory, the rank SIGKILL from outside", own: true, root: true, cgroup: "memory",
-			criterion: "exit code 137 and rank 1 named; it is told apart from the child where the kernel's log can be read",
+			criterion: "exit code 137 and rank 1 named; it is distinguished from the child where the kernel's log can be read",
 			act: func(s *scene) {
 				ranks := starve(s)
 				s.demand(ranks[1], "child "+hungry)

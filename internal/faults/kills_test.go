@@ -20,7 +20,7 @@ var shapes = map[string]string{
 	"daemon": "each rank has a double-forked daemon", "closed": "each rank has a child that closed all descriptors",
 	"stopped": "each rank has a child stopped by SIGSTOP",
 	"bare":    "each rank has a double-forked daemon with an empty environment",
-	"traced":  "each rank traces a child, which stands still", "holder": "each rank's child holds its stdout open",
+	"traced":  "each rank traces a stopped child", "holder": "each rank's child holds its stdout open",
 	"chain": "each rank has a chain of processes that fork and exit",
 }
 
@@ -292,7 +292,7 @@ func copiedMarkerFault() fault {
 	line := `"$@" & while read job; do ` + child + ` & ` + `GORUN_JOB=$job ` + child + ` & done; wait`
 	return fault{
 		name: "a copy of the job's marker in the launcher's session, launcher SIGKILL", own: true,
-		criterion: "who has the marker is gone, all others of that session are spared",
+		criterion: "processes with the marker are gone, all others of that session are spared",
 		act: func(s *scene) {
 			orders, writer, err := os.Pipe()
 			s.require(err == nil, "%v", err)

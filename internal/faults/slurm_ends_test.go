@@ -99,7 +99,7 @@ func slurmSignalFaults() []slurmFault {
 	add("Ctrl-C twice", "exit code 130", inAllocation, "daemon", "ignore", func(s *slurmScene, _ []*member) {
 		head := s.head()
 		s.strike(head, syscall.SIGINT)
-		s.until("the first is told", func() bool { return strings.Contains(s.text("stderr"), "SIGINT") })
+		s.until("the first notice", func() bool { return strings.Contains(s.text("stderr"), "SIGINT") })
 		s.strike(head, syscall.SIGINT)
 	}, saysInSlurm(130))
 	add("SIGTERM to the batch shell, which is gorun", "exit code 143", inScript, "setsid", "ignore",

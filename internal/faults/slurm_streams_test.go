@@ -79,7 +79,7 @@ func (s *slurmScene) watchedSrun() (around []string) {
 	script := fmt.Sprintf(`#!/bin/sh
 export PATH=${PATH#*:}
 read line
-echo "$line" >%[1]s/told
+echo "$line" >%[1]s/invitation
 until [ -e %[1]s/go ]; do sleep 0.02; done
 mkfifo %[1]s/in
 { echo "$line"; exec cat <&3; } 3<&0 >%[1]s/in 2>/dev/null &
@@ -96,7 +96,7 @@ func (s *slurmScene) reported() (token []byte, port int) {
 		Token []byte `json:"token"`
 		Port  int    `json:"port"`
 	}
-	s.until("an invitation", func() bool { return json.Unmarshal([]byte(s.text("told")), &invitation) == nil })
+	s.until("an invitation", func() bool { return json.Unmarshal([]byte(s.text("invitation")), &invitation) == nil })
 	s.require(len(invitation.Token) == 32 && invitation.Port > 0, "no token or port")
 	return invitation.Token, invitation.Port
 }
@@ -111,7 +111,7 @@ func (s *slurmScene) goOn() {
 func unknownPeersInSlurm() slurmFault {
 	var conns []net.Conn
 	return slurmFault{
-		name: "strangers at the head's port", criterion: "idle ones, many, and garbage change nothing; exit code 0",
+		name: "unknown peers at the head's port", criterion: "idle ones, many, and garbage change nothing; exit code 0",
 		act: func(s *slurmScene) {
 			r := testneeds.Rand(s.t)
 			s.start(work{
@@ -144,7 +144,7 @@ func unknownPeersInSlurm() slurmFault {
 func secretInSlurm() slurmFault {
 	var found []string
 	return slurmFault{
-		name: "the secret", criterion: "in no argv, environment, log or file of Slurm's", act: func(s *slurmScene) {
+		name: "the secret", criterion: "in no argv, environment, log or file of Slurm", act: func(s *slurmScene) {
 			around := append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...)
 			s.start(work{around: around, options: []string{"-v"}, program: role("rank", "ignore", "none")})
 			token, _ := s.reported()
@@ -179,7 +179,7 @@ func (s *slurmScene) search(texts []string) (found []string) {
 		look(fmt.Sprintf("/proc/%d/environ", p.pid))
 	}
 	_ = filepath.WalkDir(s.c.Dir(), func(path string, entry os.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && path != s.path("told") {
+		if err == nil && entry.Type().IsRegular() && path != s.path("invitation") {
 			look(path)
 		}
 		return nil

@@ -219,7 +219,7 @@ func (r *runner) find(ctx context.Context, need string) string {
 	return ""
 }
 
-// bash runs a command in a process group of its own, and kills what is left of the group afterwards.
+// bash runs a command in a process group of its own, and kills the rest of the group afterwards.
 func (r *runner) bash(ctx context.Context, command string, limit time.Duration) (output string, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

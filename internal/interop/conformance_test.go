@@ -19,7 +19,7 @@ var intended = map[string]struct{ outcome, why string }{
 		`"b'\\x01\\x02\\x03\\x04'"`,
 		"libuv's server drops a client whose greeting comes in pieces, which a network may make of it",
 	},
-	"noise": {`["b''","b''","b'v'"]`, "libuv's server keeps the connections of strangers open, and reads what they send"},
+	"noise": {`["b''","b''","b'v'"]`, "libuv's server keeps connections with garbage open, and reads what they send"},
 	"compare_set_that_stores_nothing_wakes_nobody": {
 		`["b'\\x01\\x01\\x01\\x01'","b'not this'","b'\\x02\\x02\\x02\\x02'"]`,
 		"libuv's server wakes those who wait for a key when a compare-and-set leaves it missing",

@@ -198,7 +198,7 @@ func TestCrowdBeyondTheLimitOfDescriptors(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, s.until(t, &s.stderr, "(ulimit -Hn)", 1), s.stderr.String())
 	require.Regexp(t, `75 connections are open \(that is the limit\), and [1-9]\d* wait; `+
-		`for so many the hard limit of open files \(ulimit -Hn\), which is 100, has to be at least 1\d\d\n$`,
+		`raise the hard limit of open files \(ulimit -Hn\) from 100 to at least 1\d\d\n$`,
 		s.stderr.String())
 	say(t, next)
 	require.True(t, first.until(t, &first.stdout, "calm\n", 1), first.stderr.String())

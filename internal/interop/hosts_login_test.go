@@ -25,7 +25,7 @@ func TestHostsAndTheirLogins(t *testing.T) {
 		"key of an agent alone":   byAgent,
 		"encrypted key":           byEncryptedKey,
 		"shells":                  throughShells,
-		"host keys and strangers": hostKeys,
+		"host keys of other servers": hostKeys,
 		"homes":                   withoutHomes,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, f) }) // sequential: some tests change the hosts

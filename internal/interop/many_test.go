@@ -22,7 +22,7 @@ func TestManyRanksThatEndAtOnce(t *testing.T) {
 		n := 1 + random.IntN(300)
 		got := gorun("-n", strconv.Itoa(n), "false").run(t)
 		require.Equal(t, 1, got.code, "%d × false: %s", n, got.stderr)
-		require.LessOrEqual(t, strings.Count(got.stderr, "\n"), 25, "the report folds: %s", got.stderr)
+		require.LessOrEqual(t, strings.Count(got.stderr, "\n"), 25, "the report merges equal lines: %s", got.stderr)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestMPIGarbage(t *testing.T) {
 // The PMIx port closes connections of unknown clients, and the job continues.
 func TestMPIUnknownClient(t *testing.T) {
 	t.Parallel()
-	said := gorun("-n", "2", self(t)).with(roleVariable+"=garbage", "INTEROP_KIND=stranger").succeed(t)
+	said := gorun("-n", "2", self(t)).with(roleVariable+"=garbage", "INTEROP_KIND=unknown").succeed(t)
 	require.Equal(t, []string{"rank 0 is cut off", "rank 1 is cut off"}, linesOf(said))
 }
 
@@ -76,7 +76,7 @@ func TestMPIUnknownClient(t *testing.T) {
 func playGarbage() int {
 	rank, err := strconv.Atoi(os.Getenv("RANK"))
 	if err == nil {
-		spoil := map[string]func(int) error{"pmi": spoilPMI, "pmix": spoilPMIx, "stranger": knockPMIx}
+		spoil := map[string]func(int) error{"pmi": spoilPMI, "pmix": spoilPMIx, "unknown": knockPMIx}
 		err = spoil[os.Getenv("INTEROP_KIND")](rank)
 	}
 	if errors.Is(err, errCutOff) {

@@ -61,8 +61,8 @@ func TestTwoMPIFamilies(t *testing.T) {
 	line := []string{"-q", "-n", "1", programs[testneeds.LayerOpenMPI], ":", "-n", "2", programs[testneeds.LayerMPICH]}
 	got := gorun(line...).run(t)
 	assert.Equal(t, 2, got.code)
-	assert.Contains(t, got.stderr, "is a program of Open MPI's, app 1 ("+programs[testneeds.LayerMPICH]+
-		") of MPICH's: they cannot share an MPI_COMM_WORLD; --world app")
+	assert.Contains(t, got.stderr, "uses Open MPI, app 1 ("+programs[testneeds.LayerMPICH]+
+		") uses MPICH: they cannot share an MPI_COMM_WORLD; --world app")
 
 	output := gorun(append([]string{"--world", "app"}, line...)...).succeed(t)
 	assert.Equal(t, []string{

@@ -95,7 +95,7 @@ func TestUnknownClientsAtPMIPort(t *testing.T) {
 	t.Parallel()
 	library := testneeds.NeedMPICompiler(t, testneeds.LayerMPICH)
 	hello := compiled(t, library, "hello")
-	got := mpiJob(library, "--pmi-port", "-n", "2", "/usr/bin/python3", "testdata/mpi/strangers.py", hello).run(t)
+	got := mpiJob(library, "--pmi-port", "-n", "2", "/usr/bin/python3", "testdata/mpi/unknown_clients.py", hello).run(t)
 	require.Zero(t, got.code, got.stderr)
 	received, rest, _ := strings.Cut(got.stdout, "rank ")
 	want := "b'cmd=error rc=-1 msg=it_says_that_it_is_rank_0,_which_did_not_start_it_(pid_"

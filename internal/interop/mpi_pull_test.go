@@ -38,7 +38,7 @@ func pmixPull(t *testing.T, j job, ranks int) {
 	t.Helper()
 	said := linesOf(j.succeedSaying(t))
 	for rank := 1; rank < ranks; rank++ {
-		text := "heard of " + string(rune('0'+rank)) + ":"
+		text := "from " + string(rune('0'+rank)) + ":"
 		received := ""
 		for _, line := range said {
 			if strings.HasPrefix(line, text) {

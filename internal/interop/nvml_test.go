@@ -135,7 +135,7 @@ func TestTopoAsksNVML(t *testing.T) {
 		},
 		"lost": {
 			[]string{"NVIDIA Fake 1", "NVIDIA Fake 2"}, "NVIDIA's library fails for the GPU 0000:03:00.0 " +
-				"(nvmlDeviceGetMemoryInfo: GPU is lost): what it has not told is not known",
+				"(nvmlDeviceGetMemoryInfo: GPU is lost): its other facts are unknown",
 		},
 		"crash": {
 			[]string{"NVIDIA Fake", "NVIDIA Fake"},

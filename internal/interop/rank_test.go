@@ -43,7 +43,7 @@ func play(role string) int {
 		return playStay()
 	case "outsider":
 		return playOutsider()
-	case "guests":
+	case "junk":
 		return runVirtualMachines()
 	case "heed":
 		return playHeed()

@@ -25,7 +25,7 @@ func slurmGorunPerNode(t *testing.T, c *testslurm.Cluster) {
 	requireNumbers(t, ranks, []int{2, 2, 2})
 	got := inStep(t, c, "-N2 --ntasks-per-node=1", "--nproc-per-node", "4", built("hello")).run(t)
 	require.Zero(t, got.code, got.stderr)
-	require.NotContains(t, got.stderr, "token", "MUNGE vouches for the nodes, and nothing has to be said")
+	require.NotContains(t, got.stderr, "token", "MUNGE authenticates the nodes, and no notice is needed")
 	requireMet(t, got.stdout, 1)
 	ranks = tellInSlurm(t, inStep(t, c, "-N1 -n1", "--nproc-per-node", "2"))
 	requireNumbers(t, ranks, []int{2})

@@ -70,7 +70,7 @@ func requireState(t *testing.T, c *testslurm.Cluster, job int, want string) stri
 func untilOutput(t *testing.T, c *testslurm.Cluster, job int, text string, times int) {
 	t.Helper()
 	if !assert.Eventually(t, func() bool { return strings.Count(c.Output(t, job), text) >= times }, patience, glance) {
-		require.FailNow(t, "waited in vain", "for %d of %q: %s", times, text, c.Output(t, job))
+		require.FailNow(t, "no output", "for %d of %q: %s", times, text, c.Output(t, job))
 	}
 }
 

@@ -55,7 +55,7 @@ func requireEarly(t *testing.T, lines []string) {
 	commands := false
 	for _, line := range lines {
 		asks := strings.HasPrefix(line, "#SBATCH ")
-		require.False(t, asks && commands, "%s stands behind a command", line)
+		require.False(t, asks && commands, "%s comes after a command", line)
 		require.False(t, asks && strings.Contains(line, " #"), "%s has a comment", line)
 		commands = commands || line != "" && line[0] != '#'
 	}

@@ -59,7 +59,7 @@ func (o Owner) Trusted() bool {
 	return (o.UID == 0 || o.UID == os.Geteuid()) && o.UID != overflowUID()
 }
 
-// overflowUID returns the user id that stands for users outside this process's user namespace, -1 if it has all
+// overflowUID returns the user id of users outside this process's user namespace, -1 if it has all
 // users. A
 // process that runs as this user must not trust them.
 var overflowUID = sync.OnceValue(func() int {

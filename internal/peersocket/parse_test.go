@@ -30,7 +30,7 @@ func TestFindSocket(t *testing.T) {
 	}
 }
 
-// Rows that are cut, the heading, and sockets that no process has, are none.
+// Cut rows, the heading and sockets without a process are ignored.
 func TestParseTable(t *testing.T) {
 	const line = "   1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 " +
 		"0000000000000000 100 0 0 10 0"

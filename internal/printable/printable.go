@@ -1,4 +1,4 @@
-// Package printable prepares text for messages: it escapes text from outside, shortens long text and folds numbers.
+// Package printable prepares text for messages: it escapes text from outside, shortens long text and merges numbers.
 package printable
 
 import (

@@ -24,7 +24,7 @@ const pause = 2 * time.Millisecond
 // in /.
 // On the head, the process is the program itself. On another host it is a helper that waits for the program; use
 // Processes
-// and Signal to send signals. Down kills what is left of it.
+// and Signal to send signals. Down kills the rest.
 func (s *Set) Command(host string, argv ...string) *exec.Cmd {
 	h, err := s.host(host)
 	if err != nil {

@@ -490,7 +490,7 @@ func TestSlow(t *testing.T) {
 	requireSSH(t, set, "h1", "h1", "hostname")
 }
 
-// A thread with another network must never be the one by which /proc shows the process: Down would take that for one of
+// A thread with another network must never be the one that /proc shows for the process: Down would take that for one of
 // the hosts'.
 func TestOwnThreadIsNotTheFirst(t *testing.T) {
 	for range 200 {

@@ -76,7 +76,7 @@ func (d SSHD) Log() string {
 	return string(text)
 }
 
-// listener returns the pid on the host of the sshd that accepts connections; 0 if there is none.
+// listener returns the pid on the host of the sshd that accepts connections; 0 if none exists.
 func (s *Set) listener(host string) int {
 	text, _ := os.ReadFile(s.own(host, "sshd.pid"))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -114,7 +114,7 @@ func (s *Set) startSSHD(h *host, options ...string) error {
 	return nil
 }
 
-// portOf returns the port in options, 0 if there is none.
+// portOf returns the port in options, 0 if none exists.
 func portOf(options []string) int {
 	for _, option := range options {
 		if words := strings.Fields(option); len(words) == 2 && strings.EqualFold(words[0], "Port") {

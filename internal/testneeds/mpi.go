@@ -39,7 +39,7 @@ func (m MPI) Launch(ranks int, program ...string) []string {
 // HasLauncher reports whether the library's own launcher is installed.
 func (m MPI) HasLauncher() bool { return len(m.mpiexec) > 0 }
 
-// IsOpenMPI reports whether the library is of Open MPI's family, not of MPICH's.
+// IsOpenMPI reports whether the library is from the family of Open MPI, not of MPICH.
 func (m MPI) IsOpenMPI() bool { return m.Layer == LayerOpenMPI || m.Layer == LayerOpenMPI5 }
 
 // openMPIOptions let Open MPI's mpirun run as root, and more ranks than there are CPUs.
@@ -110,7 +110,7 @@ func FindMPI(repository string, layer Layer) MPI {
 	return found
 }
 
-// lookPath returns the program's absolute path, "" if there is none.
+// lookPath returns the program's absolute path, "" if none exists.
 func lookPath(name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil || !filepath.IsAbs(path) {

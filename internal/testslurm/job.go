@@ -49,7 +49,7 @@ func (c *Cluster) State(t testing.TB, job int) string {
 	return c.Field(t, job, "JobState")
 }
 
-// Field returns a field of scontrol show job: "ExitCode", "BatchHost", "NodeList"; "" if there is none.
+// Field returns a field of scontrol show job: "ExitCode", "BatchHost", "NodeList"; "" if none exists.
 func (c *Cluster) Field(t testing.TB, job int, name string) string {
 	t.Helper()
 	value, err := c.field(job, name)

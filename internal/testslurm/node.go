@@ -48,7 +48,7 @@ func (c *Cluster) CrashNode(t testing.TB, node string) {
 	c.killOn(t, node, func(Process) bool { return true })
 }
 
-// killOn kills processes of a node until there are none.
+// killOn kills the processes of a node until none is left.
 func (c *Cluster) killOn(t testing.TB, node string, which func(Process) bool) {
 	t.Helper()
 	require.NoError(t, c.until("kill "+node, func() (bool, error) {

@@ -53,7 +53,7 @@ func program(name, sum string) *doctor.Host {
 }
 
 // What is the same on several hosts is one finding, the worst stand first, and what is
-// well is told of the groups that have none.
+// well names the groups without findings.
 func TestJudge(t *testing.T) {
 	slow := &doctor.Clock{Ahead: 7.2, Uncertainty: 0.004}
 	c := &doctor.Cluster{
@@ -158,7 +158,7 @@ func TestXGMI(t *testing.T) {
 	assert.Empty(t, doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
 }
 
-// Versions are numbers: the host behind is the one that is told of.
+// Versions are numbers: the finding names the host with the older one.
 func TestFirmware(t *testing.T) {
 	c := &doctor.Cluster{}
 	for i, version := range []string{"28.9.1002", "28.39.1002", "28.39.1002", "28.39.900"} {
@@ -244,7 +244,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// Beside a program that cannot be started stands a command that helps, not one that shows the same
+// With a program that cannot be started comes a command that helps, not one that shows the same
 // again.
 func TestWayOutOfAProgram(t *testing.T) {
 	for _, test := range []struct {
@@ -336,7 +336,7 @@ func TestCommandsFitTheHost(t *testing.T) {
 	}
 }
 
-// A name that a stranger chose is one word of the command that removes it.
+// A name that another user chose is one word of the command that removes it.
 func TestCommandsQuote(t *testing.T) {
 	h := &doctor.Host{Name: "n1", ShmFiles: []doctor.ShmFile{{Name: "nccl-a b;$(reboot)'", Size: 1}}}
 	findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})

@@ -39,7 +39,7 @@ func ethernetChecks() []Check {
 		{
 			"duplex", "ethernet",
 			"interfaces that cannot send and receive at once",
-			"Half duplex is what is left where negotiation failed; it is slow and loses packets.",
+			"Half duplex follows failed negotiation; it is slow and loses packets.",
 			eachInterface(func(_ *Host, i Interface, r report) {
 				if i.Carrier && i.Duplex == "half" {
 					r.warn(i.Name+" is half duplex", i.file("duplex"), i.ethtool())
@@ -65,7 +65,7 @@ func ethernetChecks() []Check {
 		{
 			"carrier", "ethernet",
 			"interfaces with an address whose cable is not connected",
-			"Others may be told that address, and wait for an answer.",
+			"Other hosts may use that address, and wait for an answer.",
 			eachInterface(func(h *Host, i Interface, r report) {
 				if i.Up && !i.Carrier && len(usable(i)) > 0 && !h.Portable {
 					r.warn(i.Name+" has an address and no carrier", i.file("carrier")+" is 0, "+i.Prefixes[0],

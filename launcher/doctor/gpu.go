@@ -35,7 +35,7 @@ func gpuChecks() []Check {
 		{
 			"gpu-count", "gpu",
 			"whether all hosts have as many GPUs, of one model",
-			"A GPU that fell off the bus is missed here first. The slowest model sets a job's pace.",
+			"A GPU that fell off the bus is missed here first. The slowest model limits a job's speed.",
 			gpuCount,
 		},
 		{

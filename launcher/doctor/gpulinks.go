@@ -28,7 +28,7 @@ func gpuLinkChecks() []Check {
 		{
 			"nvlink", "gpu",
 			"NVLinks that are down, or fewer than those of the other GPUs",
-			"A collective runs at the pace of the GPU with the fewest links.",
+			"A collective is as fast as the GPU with the fewest links.",
 			each(nvlink),
 		},
 		{

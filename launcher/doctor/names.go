@@ -12,8 +12,8 @@ func nameChecks() []Check {
 		{
 			"hostname", "names",
 			"whether the host's own name has an address that other hosts can use",
-			"Gloo and MPI libraries tell others the address of their own name. Debian's /etc/hosts says 127.0.1.1, by " +
-				"which every host reaches itself.",
+			"Gloo and MPI libraries tell others the address of their own name. On Debian /etc/hosts has 127.0.1.1, an address " +
+				"that every host reaches itself at.",
 			hostname,
 		},
 		{

@@ -24,7 +24,7 @@ func networkChecks() []Check {
 			"network-speed", "network",
 			"how fast each host sends to another, and how long a round trip takes, compared with the other hosts and " +
 				"with its link",
-			"The slowest path sets the pace of a collective.",
+			"The slowest path limits the speed of a collective.",
 			measured("speed", Warning),
 		},
 		{

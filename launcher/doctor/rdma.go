@@ -22,7 +22,7 @@ func rdmaChecks() []Check {
 		{
 			"rdma-count", "rdma",
 			"whether all hosts have as many RDMA ports that are up",
-			"Hosts of one job with unequal numbers of adapters run at the pace of the fewest, or NCCL refuses ('mixed " +
+			"Hosts of one job with unequal numbers of adapters are as fast as the fewest, or NCCL refuses ('mixed " +
 				"local Net device counts').",
 			func(c *Cluster, r report) {
 				unlike(Warning, func(h *Host) string {

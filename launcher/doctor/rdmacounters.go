@@ -66,7 +66,7 @@ func rdmaCounterChecks() []Check {
 		},
 		{
 			"rdma-loss", "rdma",
-			"packets that RDMA ports discard or send again, and RoCE ports that are told to slow down",
+			"packets that RDMA ports discard or send again, and RoCE ports that receive requests to slow down",
 			"InfiniBand and RoCE lose nothing where flow control (PFC, ECN) is set alike on adapters and switches; " +
 				"every loss costs milliseconds.",
 			each(func(h *Host, r report) {

@@ -11,7 +11,7 @@ import (
 type File struct {
 	Hosts []Host
 	// Dialect names whose syntax the file has, for the user: "Open MPI", "MPICH", "Open MPI or DeepSpeed" (which
-	// cannot be told apart), "plain names", or "Open MPI and MPICH" if it has both.
+	// look the same), "plain names", or "Open MPI and MPICH" if it has both.
 	Dialect string
 	// Notes name words without a meaning here, one line each.
 	Notes []string
@@ -68,7 +68,7 @@ func fileWords(line string) []string {
 	return strings.Fields(strings.Join(keys, "="))
 }
 
-// fileStyle collects the syntax by which dialects of host files can be told apart.
+// fileStyle collects the syntax that distinguishes dialects of host files.
 type fileStyle struct {
 	openMPI bool // a key of Open MPI's alone
 	slots   bool // slots=, which DeepSpeed has, too

@@ -49,7 +49,7 @@ func FuzzParseFile(f *testing.F) {
 	})
 }
 
-// What Fold writes Expand reads back, in whichever order and however often the
+// Expand reads what NodeList writes, in whichever order and however often the
 // names come.
 func FuzzNodeList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list string) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Fold writes names as a node list like Slurm's, for messages: n1, n2, n3, n05, n06 and x1 are
+// NodeList writes names as a node list like Slurm, for messages: n1, n2, n3, n05, n06 and x1 are
 // "n[1-3,05-06],x1". It sorts names that differ in one number, puts them where the first of them was, and drops
 // repeated ones. [Expand] reads the list.
 func NodeList(names []string) string {
@@ -78,7 +78,7 @@ func Names(all []Host) []string {
 }
 
 // cutNumber cuts a name at the number that tells it from similar ones: the last one of its first label, or of an IPv4
-// address. number is "" if there is none, and for an IPv6 address.
+// address. number is "" if none exists, and for an IPv6 address.
 func cutNumber(name string) (before, number, after string) {
 	const digits = "0123456789"
 	label := name

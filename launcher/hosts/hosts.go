@@ -113,7 +113,7 @@ func sum(a, b Host) Host {
 }
 
 // Select returns the hosts of wanted, completed from all: a list chooses from a host file. Slots, user and port in
-// wanted beat those in all. Hosts that all lacks are an error.
+// wanted override those in all. Hosts that all lacks are an error.
 func Select(all, wanted []Host) ([]Host, error) {
 	place := make(map[string]int, len(all))
 	for i, h := range all {

@@ -134,7 +134,7 @@ func TestParseFile(t *testing.T) {
 	require.Equal(t, "Open MPI and MPICH", got.Dialect)
 }
 
-// TestDialects shows one file of each, and what is told of it.
+// TestDialects shows one file of each, and its description.
 func TestDialects(t *testing.T) {
 	for text, want := range map[string]File{
 		"a\nb # fast\n": {
@@ -284,5 +284,5 @@ func TestExclude(t *testing.T) {
 		require.Equal(t, name == "none", len(unknown) == 1)
 	}
 	_, unknown := Exclude(all[:1], []string{"localhost", "a"}, isMe)
-	require.Equal(t, []string{"localhost"}, unknown, "this host is none of them")
+	require.Equal(t, []string{"localhost"}, unknown, "this host is not in the list")
 }

@@ -53,7 +53,7 @@ func shownHostnames(t *testing.T, lists []string) [][]string {
 type randomHostlist struct {
 	list    string
 	wrong   bool // there is a mistake in a bracket
-	endless bool // text stands behind a last bracket
+	endless bool // text follows a last bracket
 	cubic   bool // some element has three brackets: scontrol lets the one in the middle run slowest, Expand the first one
 }
 
@@ -95,7 +95,7 @@ func (l *randomHostlist) element(r *rand.Rand) string {
 	return word
 }
 
-// ranges is what stands in one of several brackets; one in twenty-five is wrong.
+// ranges is the content of one of several brackets; one in twenty-five is wrong.
 func (l *randomHostlist) ranges(r *rand.Rand, brackets int) string {
 	if r.IntN(25) == 0 {
 		l.wrong = true

@@ -77,7 +77,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	}
 	switch cpus := b.spec.Place.CPUsPerRank; {
 	case f.Task != nil && cpus > 0:
-		n.Threads, n.Why = b.plan.Ranks[node].threads, plural(cpus, "CPU")+" for each rank, as was wished"
+		n.Threads, n.Why = b.plan.Ranks[node].threads, plural(cpus, "CPU")+" for each rank, as requested"
 	case n.Threads > 0:
 		n.Why = m.CPUReason()
 		if ranks > 1 {
@@ -149,7 +149,7 @@ func (b *builder) goThreads(r *Rank) int {
 	return max(2, threads)
 }
 
-// slurmNodes returns the plan's nodes as a node list of Slurm; "" unless all of them are inside a job of Slurm's.
+// slurmNodes returns the plan's nodes as a node list of Slurm; "" unless all of them are inside one Slurm job.
 func (b *builder) slurmNodes() string {
 	var names []string
 	seen := make(map[string]bool)

@@ -49,7 +49,7 @@ type CleanedUp struct {
 	Orphans []string // processes that survived SIGKILL, described
 }
 
-// Signalled: the launcher received a signal, or a request that stands for one.
+// Signalled: the launcher received a signal, or a request with the same effect.
 type Signalled struct {
 	Signal syscall.Signal
 	// Grace replaces the job's own; nil keeps that.
@@ -133,7 +133,7 @@ const (
 
 // String returns the timer's name in transcripts.
 func (t Timer) String() string {
-	return [...]string{"?", "deadline", "grace", "kill", "early", "remark", "peer", "engine"}[min(t, TimerEngine)]
+	return [...]string{"?", "deadline", "grace", "kill", "early", "note", "peer", "engine"}[min(t, TimerEngine)]
 }
 
 // Order is something to do about an Event.

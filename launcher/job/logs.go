@@ -65,7 +65,7 @@ func (o *OutputSpec) LabelsTees() bool {
 
 func (o *OutputSpec) namesFiles() bool { return o.StdoutFile != "" || o.StderrFile != "" }
 
-// head returns the node on the launcher's own host; the first one if there is none.
+// head returns the node on the launcher's own host; the first one if none exists.
 func (b *builder) head() int {
 	return max(0, slices.IndexFunc(b.facts, func(f Facts) bool { return !f.Remote }))
 }

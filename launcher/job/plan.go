@@ -141,7 +141,7 @@ func (p *Plan) partOf(node int) string {
 	return fmt.Sprintf("%s%0*x", p.JobID[:len(p.JobID)-digits], digits, node)
 }
 
-// AtStart stands for a value that is known only when the job starts.
+// AtStart marks a value that is known only when the job starts.
 const AtStart = "<at start>"
 
 // Supervision returns the part that the supervisor needs.

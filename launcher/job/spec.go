@@ -107,7 +107,7 @@ type Spec struct {
 	// NoCgroup keeps ranks in the launcher's own cgroup.
 	NoCgroup bool
 
-	// Timeout is the job's time limit, after which it ends with exit code 124; 0 is none.
+	// Timeout is the job's time limit, after which it ends with exit code 124; 0 is no limit.
 	Timeout time.Duration
 	// StacksAtTimeout reports what each rank does then.
 	StacksAtTimeout bool

@@ -194,7 +194,7 @@ func (v values) event(name string) Event {
 	case "expired":
 		return Expired{Timer: map[string]Timer{
 			"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill,
-			"remark": TimerNote, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine,
+			"note": TimerNote, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine,
 		}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
@@ -229,7 +229,7 @@ func orderLines(orders []Order) (lines []string) {
 		case Arm:
 			lines = append(lines, fmt.Sprintf("arm %v %v", o.Timer, o.After))
 		case Note:
-			lines = append(lines, "remark "+o.Text)
+			lines = append(lines, "note "+o.Text)
 		default:
 			lines = append(lines, strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", o), "job.")))
 		}

@@ -498,7 +498,7 @@ func (s *Supervisor) nodeLost(ev NodeLost) []Order {
 }
 
 // firstFailure returns the rank that failed first by its own clock, among those that failed before the launcher could
-// have ended them; nil if there is none. Ranks that lost a peer come after those that did not.
+// have ended them; nil if none exists. Ranks that lost a peer come after those that did not.
 func (s *Supervisor) firstFailure() *rankState {
 	var own []*rankState
 	for _, r := range s.ranks {

@@ -129,7 +129,7 @@ func (b *builder) countSharers() []int {
 	return sharers
 }
 
-// task returns a node's task for the environment of its rank; nil if it is none.
+// task returns a node's task for the environment of its rank; nil outside tasks.
 func (f *Facts) task() *plan.Task {
 	if f.Task == nil {
 		return nil

@@ -60,7 +60,7 @@ func ParseToken(text string) (t Token, err error) {
 	}
 	for i, c := range []byte(digits) {
 		if (c < 'a' || c > 'z') && (c < '2' || c > '7') {
-			return t, fmt.Errorf("character %d of the token is none that tokens have (a to z, 2 to 7)", len(tokenPrefix)+i+1)
+			return t, fmt.Errorf("character %d of the token is not a to z or 2 to 7", len(tokenPrefix)+i+1)
 		}
 	}
 	raw, err := tokenBase.DecodeString(digits)

@@ -46,7 +46,7 @@ func (b *builder) checkMPIFamilies() error {
 			case first < 0:
 				first = app
 			case p.MPI != f.Programs[first].MPI:
-				return fmt.Errorf("app %d (%s) is a program of %s's, app %d (%s) of %s's: they cannot share an MPI_COMM_WORLD; "+
+				return fmt.Errorf("app %d (%s) uses %s, app %d (%s) uses %s: they cannot share an MPI_COMM_WORLD; "+
 					"--world app gives each program a world of its own",
 					first, b.spec.Apps[first].Program, f.Programs[first].MPI, app, b.spec.Apps[app].Program, p.MPI)
 			}
@@ -254,7 +254,7 @@ func (b *builder) localities() func(r *Rank) (cpus, locality string) {
 	}
 }
 
-// RankOf returns the job's rank that is a member of one of its worlds; known is false if there is none.
+// RankOf returns the job's rank that is a member of one of its worlds; known is false if none exists.
 func (p *Plan) RankOf(proc world.Proc) (rank int, known bool) {
 	for _, w := range p.Worlds {
 		if w.Name == proc.World && proc.Rank >= 0 && proc.Rank < len(w.Ranks) {

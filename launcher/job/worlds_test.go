@@ -168,7 +168,7 @@ func TestTwoFamiliesInOneWorld(t *testing.T) {
 	}
 	same := func(*Spec) {}
 	require.EqualError(t, plan(same, "", "Open MPI", "MPICH"),
-		"app 1 (./p1) is a program of Open MPI's, app 2 (./p2) of MPICH's: they cannot share an MPI_COMM_WORLD; --world "+
+		"app 1 (./p1) uses Open MPI, app 2 (./p2) uses MPICH: they cannot share an MPI_COMM_WORLD; --world "+
 			"app gives each program a world of its own")
 	require.NoError(t, plan(same, "MPICH", "", "MPICH"))
 	require.NoError(t, plan(func(s *Spec) { s.WorldPerApp = true }, "Open MPI", "MPICH"))

@@ -197,7 +197,7 @@ func untilError(send func(part any) error) func(part any) error {
 	}
 }
 
-// setTimeout sets a deadline, unless Close has; 0 is none.
+// setTimeout sets a deadline, unless Close has; 0 is no timeout.
 func (e *Entry) setTimeout(set func(time.Time) error, limit time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// look says what a user finds in a place, and what he hears at a path.
+// look says what a user finds in a place, and receives at a path.
 func look(place, path string) string {
 	found := Find([]string{place})
 	conn, err := net.Dial("unix", path)
@@ -47,7 +47,7 @@ func look(place, path string) string {
 	defer conn.Close()
 	_ = writePart(conn, Request{Kind: JobRequest})
 	received, _ := io.ReadAll(conn)
-	return fmt.Sprintf("%d jobs, heard %q", len(found), received)
+	return fmt.Sprintf("%d jobs, received %q", len(found), received)
 }
 
 func ignore(string) {}
@@ -65,7 +65,7 @@ func register(t *testing.T, place, id string, answer Handler) *Entry {
 	return e
 }
 
-// private is a directory of this user alone, with a path of at least so many bytes.
+// private is a directory of this user alone, with a path of at least that length.
 func private(t *testing.T, length int) string {
 	dir := t.TempDir()
 	for len(dir) < length {
@@ -87,7 +87,7 @@ func TestTwoJobs(t *testing.T) {
 	var announced []string
 	e, err := Register([]string{place}, first, func(path string) {
 		if announced == nil {
-			assert.NoDirExists(t, path, "who is to remove it knows before there is anything")
+			assert.NoDirExists(t, path, "the caller knows the path to remove beforehand")
 		} else {
 			assert.DirExists(t, path, "and once more when it is known which directory it is")
 		}
@@ -212,7 +212,7 @@ func TestPlantedByAnotherUser(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrExist)
 }
 
-// A place in which others can rename what is ours is none.
+// A directory where other users can rename our files is refused.
 func TestUnfitPlaces(t *testing.T) {
 	testneeds.Root(t)
 	const other = 54321
@@ -251,15 +251,15 @@ func TestAnotherUser(t *testing.T) {
 	// Even where somebody has opened the files to all.
 	require.NoError(t, os.Chmod(e.Path(), 0o777))
 	require.NoError(t, os.Chmod(path, 0o777))
-	assert.Equal(t, `0 jobs, heard ""`, as(t, 54321, "look", place, path))
+	assert.Equal(t, `0 jobs, received ""`, as(t, 54321, "look", place, path))
 	assert.Equal(t,
-		`0 jobs, heard "{\"job\":\"\",\"state\":\"\",\"program\":\"job\",\"pid\":0,`+
+		`0 jobs, received "{\"job\":\"\",\"state\":\"\",\"program\":\"job\",\"pid\":0,`+
 			`\"started_at\":\"0001-01-01T00:00:00Z\",\"world_size\":0,`+
 			`\"running_rank_count\":0,\"hosts\":null,\"at\":\"0001-01-01T00:00:00Z\"}\n"`,
 		as(t, 0, "look", place, path), "the question was a good one")
 }
 
-// Who asks nothing, too much, nonsense, or reads nothing, costs a connection for a while.
+// A client that asks nothing, too much or nonsense, or reads nothing, costs a connection for a while.
 func TestStrangeClients(t *testing.T) {
 	place := private(t, 0)
 	answered := make(chan error)
@@ -288,7 +288,7 @@ func TestStrangeClients(t *testing.T) {
 	defer stalled.Close()
 	_, _, err = Get[Job](t.Context(), Find([]string{place})[0], Request{Kind: JobRequest})
 	require.NoError(t, err, "others are answered meanwhile")
-	assert.ErrorIs(t, <-answered, os.ErrDeadlineExceeded, "he is given up")
+	assert.ErrorIs(t, <-answered, os.ErrDeadlineExceeded, "the server gives up")
 }
 
 // The end of a job ends all connections, those of who follows with what was sent before.
@@ -316,7 +316,7 @@ func TestCloseEndsConnections(t *testing.T) {
 	assert.NoDirExists(t, e.Path())
 }
 
-// Who hangs up ends what was done for him.
+// A client that hangs up cancels its request.
 func TestHangingUp(t *testing.T) {
 	place, ended := private(t, 0), make(chan struct{})
 	register(t, place, first, func(ctx context.Context, _ Request, _ func(any) error) { <-ctx.Done(); close(ended) })

@@ -199,7 +199,7 @@ func tree(all []device) []*branch {
 // of virtual functions.
 const manyNICs = 4
 
-// fold combines many neighboring NICs of the same model into one leaf.
+// merge combines many neighboring NICs of the same model into one leaf.
 func (b *branch) merge() {
 	var below []*branch
 	for i := 0; i < len(b.below); {

@@ -172,7 +172,7 @@ func grouped[K comparable, T any](items []T, key func(T) K) (groups [][]T) {
 	return groups
 }
 
-// Remarks writes placement notes, one per line.
+// Notes writes placement notes, one per line.
 func Notes(sentences []string, style Style) string {
 	var b strings.Builder
 	for _, s := range sentences {

@@ -399,7 +399,7 @@ func TestManyRanksThatTakeTurns(t *testing.T) {
 		"ranks 1-63:2  numa 1 cores 32-63, 1 each  [32×..][32×BB]\n"
 	require.Equal(t, want, draw.Placements(m, placed, draw.Style{}))
 	placed = placed[:32]
-	require.Equal(t, 32, strings.Count(draw.Placements(m, placed, draw.Style{}), "\n"), "few are not folded")
+	require.Equal(t, 32, strings.Count(draw.Placements(m, placed, draw.Style{}), "\n"), "few are not merged")
 }
 
 func TestPeers(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 // Picture draws a machine for a terminal. Packages are boxes that contain NUMA nodes with their
 // memory, distances, L3 caches, cores, GPUs and NICs. Equal items share one line. A strip below each
-// row of cores has one character per core. If there are seats, the character identifies the core's
+// row of cores has one character per core. With placements, the character identifies the core's
 // rank.
 //
 // No line is wider than the width of the style.
@@ -52,7 +52,7 @@ func (p *picture) head() {
 		p.line("isolated: " + numbered("CPU", numbersOf(p.topo.Isolated)))
 	}
 	if p.topo.Virtual {
-		p.line("a virtual machine's PCI tree: how far GPUs and NICs are from each other cannot be told")
+		p.line("a virtual machine's PCI tree: how far GPUs and NICs are from each other is not known")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"gorun/placement"
 )
 
-// Seat is the placement of one rank on the machine.
+// Placement is the placement of one rank on the machine.
 type Placement struct {
 	Rank int
 	// CPUs are the CPUs that the rank is bound to. An empty set means all CPUs of the job.
@@ -22,7 +22,7 @@ type Placement struct {
 	Why string
 }
 
-// Seats writes the placement of each rank on a line, with a core map in the format of Open MPI's
+// Placements writes the placement of each rank on a line, with a core map in the format of Open MPI's
 // --report-bindings:
 //
 //	rank 3  numa 1 cores 4-5 GPU 3 (NV18) mlx5_3 (PIX)  [../../../..][BB/BB/../..]
@@ -58,7 +58,7 @@ type placementList struct {
 	placed  []Placement
 	nearest map[string]nearNIC // by PCI address of a GPU
 	held    []placement.GPU    // the GPUs of all ranks, without duplicates
-	starts  map[coreRun]int    // first seats that can be combined
+	starts  map[coreRun]int    // first ranks that can be combined
 }
 
 // nearNIC is the NIC assigned to a GPU. GPUs share NICs only if there are too few.
@@ -186,7 +186,7 @@ func (w *placementList) worst(g *placement.GPU) (worst placement.Path, found boo
 	return worst, found
 }
 
-// seatRow is a line for one or several equal ranks.
+// placementRow is a line for one or several equal ranks.
 type placementRow struct {
 	ranks []int
 	text  string
@@ -198,7 +198,7 @@ func (r placementRow) names() string { return numbered("rank", r.ranks) }
 // manyRanks is the minimum number of neighbors with different cores that share a line.
 const manyRanks = 32
 
-// fold combines consecutive equal ranks into one row. It also combines many ranks without GPUs if they
+// rows combines consecutive equal ranks into one row. It also combines many ranks without GPUs if they
 // have equal numbers of consecutive cores.
 func (w *placementList) rows() []placementRow {
 	var rows []placementRow
@@ -228,7 +228,7 @@ func (w *placementList) rows() []placementRow {
 // coreRun is a range of whole cores in one NUMA node.
 type coreRun struct{ node, first, cores int }
 
-// chain extends the row of seat i with seats on the next cores. Their numbers of cores are equal, and
+// chain extends the row of rank i with ranks on the next cores. Their numbers of cores are equal, and
 // their ranks have the same step.
 func (w *placementList) chain(i int, row *placementRow, done []bool) {
 	run, ok := w.alone(w.placed[i])
@@ -250,7 +250,7 @@ func (w *placementList) chain(i int, row *placementRow, done []bool) {
 	}
 }
 
-// alone reports whether a seat is a range of whole cores in one NUMA node, without GPUs.
+// alone reports whether a rank has a range of whole cores in one NUMA node, without GPUs.
 func (w *placementList) alone(s Placement) (run coreRun, ok bool) {
 	shares := w.shares(s.CPUs)
 	if len(shares) != 1 || !shares[0].whole || len(s.GPUs) > 0 {
@@ -331,7 +331,7 @@ func (w *placementList) packageCores(set placement.CPUSet) [][]string {
 	return all
 }
 
-// foldedCores counts consecutive equal cores.
+// countedCores counts consecutive equal cores.
 func countedCores(cores []string) string {
 	var texts []string
 	for i := 0; i < len(cores); {

@@ -36,7 +36,7 @@ var rankColours = []string{
 
 // SVG draws a machine to scale and returns a complete SVG document. Each core has the same area,
 // divided among its threads. All memories (NUMA nodes and GPUs) share one scale, and the lines of NICs
-// share one for their rates. If there are seats, cores have the colors of their ranks.
+// share one for their rates. With placements, cores have the colors of their ranks.
 func SVG(m placement.Machine, placed []Placement) string {
 	p := &picture{machine: cleaned(m), placed: placed, used: map[rune]bool{}}
 	p.topo = p.machine.Topology

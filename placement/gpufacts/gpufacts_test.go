@@ -173,14 +173,14 @@ func TestComplete(t *testing.T) {
 		"free ones, no answer": {
 			Query{Users: true}, Facts{}, gone, []string{"nobody to ask: who uses the GPUs is not known, all count as free"},
 		},
-		"two wishes, no driver": {
+		"two queries, no driver": {
 			Query{Names: true, Links: true},
 			Facts{Error: "no driver"},
 			nil,
 			[]string{"NVIDIA's library tells nothing (no driver): UUIDs of GPUs and of their parts (MIG) are not known; " +
 				"NVLinks are not known"},
 		},
-		"free ones, not told": {
+		"free ones, unknown": {
 			Query{Users: true},
 			reported, nil,
 			[]string{
@@ -191,7 +191,7 @@ func TestComplete(t *testing.T) {
 		"free ones, one failed": {
 			Query{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Failed: true}}}, nil, []string{lost},
 		},
-		"free ones, told": {
+		"free ones, known": {
 			Query{Users: true},
 			Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Used: new(true), Failed: true}}},
 			nil, nil,
@@ -205,7 +205,7 @@ func TestComplete(t *testing.T) {
 			m := host(nvidia(0, "a", 0), nvidia(1, "b", 0))
 			assert.Equal(t, test.notes, test.query.Complete(&m, test.facts, test.err))
 			assert.False(t, m.GPUs[0].Used)
-			assert.Equal(t, slices.Contains(test.notes, lost) || name == "free ones, told", m.GPUs[1].Used)
+			assert.Equal(t, slices.Contains(test.notes, lost) || name == "free ones, known", m.GPUs[1].Used)
 			if name == "links alone" { // links do not affect placement
 				assert.Equal(t, "H100", m.GPUs[0].Name)
 				assert.Empty(t, m.GPUs[0].UUID)

@@ -8,7 +8,7 @@ import (
 	"gorun/placement"
 )
 
-// Wish selects facts about NVIDIA GPUs that the kernel's files may lack. The zero value selects
+// Query selects facts about NVIDIA GPUs that the kernel's files may lack. The zero value selects
 // nothing and costs nothing.
 type Query struct {
 	// All selects all facts, for a picture of the machine.

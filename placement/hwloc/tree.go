@@ -198,7 +198,7 @@ func (m *tree) addNode(n placement.NUMANode, cpus placement.CPUSet) {
 	parent.memory = append(parent.memory, o)
 }
 
-// holder returns the highest object below the machine with exactly these CPUs. If there is none, it
+// holder returns the highest object below the machine with exactly these CPUs. Without one, it
 // returns the lowest object that contains them.
 func (o *object) holder(cpus placement.CPUSet) *object {
 	for _, child := range o.children {

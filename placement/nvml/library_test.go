@@ -420,7 +420,7 @@ func TestLibraryThatTellsNothing(t *testing.T) {
 
 	got = placement.Machine{}
 	merge(&got, askLibrary(s))
-	assert.Empty(t, got.Notes, "who has no NVIDIA GPU needs no note on its library")
+	assert.Empty(t, got.Notes, "without NVIDIA GPUs there is no note on their library")
 
 	s = dgxh100.New()
 	s.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_UNKNOWN }

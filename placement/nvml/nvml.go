@@ -76,7 +76,7 @@ func askLibrary(lib nvml.Interface) gpufacts.Facts {
 	if ret != nvml.SUCCESS {
 		err := errorOf("nvmlDeviceGetCount", ret)
 		if err == nil {
-			err = errors.New("not told")
+			err = errors.New("unknown")
 		}
 		l.note("NVIDIA's library does not tell how many GPUs there are: %v", err)
 		return l.facts

@@ -370,7 +370,7 @@ func TestPCIeLinks(t *testing.T) {
 			&placement.PCIeLink{GTps: 32, Width: 16},
 		},
 		{
-			"idle, and badly seated",
+			"idle, and loose",
 			map[string]string{device + "/current_link_speed": "2.5 GT/s PCIe", device + "/current_link_width": "8"},
 			&placement.PCIeLink{GTps: 32, Width: 16, GTpsNow: 2.5, WidthNow: 8},
 		},

@@ -32,7 +32,7 @@ type Fence struct {
 	ID string
 	// Nodes are the nodes of all members, ascending, including this one.
 	Nodes []int
-	// Members are the ranks that meet. world.AllRanks stands for a whole world.
+	// Members are the ranks that meet. world.AllRanks means a whole world.
 	Members []world.Proc
 	// Blob is what this node contributes, at most MaxBlob bytes.
 	Blob []byte

@@ -59,7 +59,7 @@ func TestTheHubRefuses(t *testing.T) {
 		r.hub.Receive(0, &m)
 		require.Len(t, r.errors(), 1, want)
 		assert.Contains(t, r.errors()[0], want)
-		assert.Contains(t, r.errors()[0], "[0] ", "only who asked hears of it")
+		assert.Contains(t, r.errors()[0], "[0] ", "only the requester receives it")
 	}
 }
 
@@ -239,7 +239,7 @@ func TestBigFencesComeInPieces(t *testing.T) {
 	for range blobs {
 		require.Equal(t, blobs, <-got)
 	}
-	assert.Equal(t, 3+3+3*3, s.Messages(), "a part and a wish to hear of the ends for each, and three pieces for each")
+	assert.Equal(t, 3+3+3*3, s.Messages(), "a part and a watch for exits for each, and three pieces for each")
 }
 
 // The names of worlds are part of the names of fences, and give access as a rank. No error may show them.

@@ -15,7 +15,7 @@ type Message struct {
 	// Entered reports that the node had entered the fence: Withdraw.
 	Entered bool
 	// Nodes and Members are the fence's in Enter. Members are the exited ranks in Exited; in Failed the rank that others
-	// wait for in vain, none if a node is missing.
+	// wait for, none if a node is missing.
 	Nodes   []int
 	Members []world.Proc
 	// Blobs is the node's own in Enter. In Merged they belong to the fence's nodes from index First on, and Last marks

@@ -69,7 +69,7 @@ func (n *Node) Lookup(q Query, done func(found []Name, err error)) {
 }
 
 // Unpublish removes names, one after the other, each from the first of the spaces that has it; without names, all of
-// the owner's in the spaces. Only its owner may remove a name; an owner without a world stands for any. The errors are
+// the owner's in the spaces. Only its owner may remove a name; an owner without a world means any. The errors are
 // [ErrNotPublished] and [ErrNotOwner].
 func (n *Node) Unpublish(spaces, names []string, owner world.Proc, done func(err error)) {
 	q := Query{Spaces: spaces, Names: names, By: owner}

@@ -287,7 +287,7 @@ func TestLookupWaits(t *testing.T) {
 		s.Nodes[node].Lookup(w, func(_ []exchange.Name, err error) { found <- err })
 	}
 	s.Nodes[1].RankExited(world.Proc{World: "w", Rank: 1})
-	require.ErrorIs(t, <-found, exchange.ErrNotPublished, "nobody waits for one who has ended")
+	require.ErrorIs(t, <-found, exchange.ErrNotPublished, "waits for an exited rank end")
 	published := make(chan error, 1)
 	s.Nodes[1].Publish([]exchange.Name{{Space: "pmix", Name: "n"}}, func(err error) { published <- err })
 	require.NoError(t, <-published)
@@ -368,7 +368,7 @@ func TestGiveUpTooLate(t *testing.T) {
 	s.Step(nil)
 	s.Nodes[1].Withdraw(f, true)
 	deliver(s)
-	require.NoError(t, <-got, "node 1 hears that it was complete")
+	require.NoError(t, <-got, "node 1 learns that it was complete")
 	come(1)
 	deliver(s)
 	require.NoError(t, <-got)

@@ -168,7 +168,7 @@ func TestARankCannotPutAttributesWithoutEnd(t *testing.T) {
 	require.Equal(t, maxAttrs/(valueMax+8), n)
 	require.True(t, s.putAttribute(0, "00000000", value), "in place of its own")
 	require.True(t, s.putAttribute(1, "another's", value))
-	require.True(t, s.putAttribute(1, "00000000", value), "in place of another's")
+	require.True(t, s.putAttribute(1, "00000000", value), "in place of another key")
 	require.True(t, s.putAttribute(0, "one more", value))
 	require.False(t, s.putAttribute(0, "and more", value))
 }

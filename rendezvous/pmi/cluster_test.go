@@ -120,7 +120,7 @@ func (b *logbook) await(t testing.TB, text string) string {
 				return line
 			}
 		}
-		require.False(t, late, "the launcher never heard %q, but %q", text, b.lines)
+		require.False(t, late, "the launcher never received %q, but %q", text, b.lines)
 		b.changed.Wait()
 	}
 }
@@ -241,7 +241,7 @@ func (k *client) says(line string) { k.t.Helper(); k.send(line + "\n") }
 // receives requires a line from the server.
 func (k *client) receives(want string) {
 	k.t.Helper()
-	require.Equal(k.t, want, k.line(), "what %s hears", name(k.p))
+	require.Equal(k.t, want, k.line(), "what %s receives", name(k.p))
 }
 
 func (k *client) line() string {

@@ -235,7 +235,7 @@ func (c *session) abort(q request) (string, error) {
 }
 
 // codeIn returns the exit code in MPICH's message, which is all that its PMI-2 client sends:
-// "application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0". It is 1 if there is none.
+// "application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0". It is 1 if none exists.
 func codeIn(message string) int {
 	_, call, _ := strings.Cut(message, "MPI_Abort(")
 	arguments, _, _ := strings.Cut(call, ") - process ")

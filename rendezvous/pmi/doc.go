@@ -1,4 +1,4 @@
-// Package pmi serves PMI-1 and PMI-2, the protocols by which the ranks of MPICH, Intel MPI, MVAPICH and similar
+// Package pmi serves PMI-1 and PMI-2, the protocols that the ranks of MPICH, Intel MPI, MVAPICH and similar
 // libraries find each other. No library is needed on the node.
 //
 // # The protocols

@@ -101,7 +101,7 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	two.says2("cmd=kvs-fence;")
 	const why = "pmi:_unreadable_message_from_another_node's_server"
 	one.receives("cmd=barrier_out rc=-1 msg=" + why)
-	two.hears2("cmd=kvs-fence-response;rc=-1;errmsg=" + why + ";")
+	two.receivesPMI2("cmd=kvs-fence-response;rc=-1;errmsg=" + why + ";")
 	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: unreadable message")
 	one.says("cmd=barrier_in") // it has left the first barrier
 	c.awaitInBarrier(w, 0)
@@ -241,7 +241,7 @@ func garbage(t *testing.T, sent, want string) {
 			break
 		}
 	}
-	require.Regexp(t, "rc=-1[ ;](err)?msg=", last, "the client is told, too")
+	require.Regexp(t, "rc=-1[ ;](err)?msg=", last, "the client learns it, too")
 	other.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "left")
 }

@@ -51,8 +51,8 @@ func (q request) found(key, value string, ok bool) string {
 	return q.text("rc", "-1", "msg", "key_"+word(key)+"_not_found", "value", "unknown")
 }
 
-// topologyKey is the key by which MPICH 5 asks for a file with the machine's topology. Without one each rank discovers
-// the topology itself, which takes many milliseconds.
+// topologyKey is the key that MPICH 5 uses to ask for a file with the machine's topology. Without one each rank
+// discovers the topology itself, which takes many milliseconds.
 const topologyKey = "PMI_hwloc_xmlfile"
 
 // topologyFile returns the name of that file, if PMI can carry it.

@@ -14,12 +14,12 @@ import (
 func (k *client) asks2(body, answer string) {
 	k.t.Helper()
 	k.says2(body)
-	k.hears2(answer)
+	k.receivesPMI2(answer)
 }
 
 func (k *client) says2(body string) { k.t.Helper(); k.send(fmt.Sprintf("%6d%s", len(body), body)) }
 
-func (k *client) hears2(want string) {
+func (k *client) receivesPMI2(want string) {
 	k.t.Helper()
 	want = fmt.Sprintf("%6d%s", len(want), want)
 	got := make([]byte, 0, len(want))
@@ -189,7 +189,7 @@ func TestPMI2(t *testing.T) {
 		k.says2("cmd=kvs-fence;")
 	}
 	for _, k := range ranks {
-		k.hears2("cmd=kvs-fence-response;rc=0;")
+		k.receivesPMI2("cmd=kvs-fence-response;rc=0;")
 	}
 	ranks[1].asks2("cmd=kvs-get;jobid=w;srcid=-1;key=k;", "cmd=kvs-get-response;found=TRUE;value=v=1;rc=0;")
 	ranks[1].asks2("cmd=kvs-get;srcid=0;key=-NONEXIST-KEY;", "cmd=kvs-get-response;found=FALSE;rc=0;")
@@ -218,7 +218,8 @@ func TestRing(t *testing.T) {
 			k.says2(fmt.Sprintf("cmd=ring;ring-count=1;ring-left=l%d;ring-right=r%d;", i, i))
 		}
 		for i, k := range ranks {
-			k.hears2(fmt.Sprintf("cmd=ring-response;rc=0;ring-count=%d;ring-left=r%d;ring-right=l%d;", i, (i+2)%3, (i+1)%3))
+			k.receivesPMI2(fmt.Sprintf("cmd=ring-response;rc=0;ring-count=%d;ring-left=r%d;ring-right=l%d;", i, (i+2)%3,
+				(i+1)%3))
 		}
 	}
 }
@@ -240,8 +241,8 @@ func TestAttributesOfAHost(t *testing.T) {
 	ranks[2].says2(wait)
 	ranks[2].asks2("cmd=job-getid;", "cmd=job-getid-response;jobid=w;rc=0;") // another thread
 	ranks[1].asks2("cmd=info-putnodeattr;key=k;value=v;", "cmd=info-putnodeattr-response;rc=0;")
-	ranks[0].hears2(got)
-	ranks[2].hears2(got)
+	ranks[0].receivesPMI2(got)
+	ranks[2].receivesPMI2(got)
 	ranks[2].asks2(wait, got)
 	ranks[3].asks2("cmd=info-getnodeattr;key=k;", "cmd=info-getnodeattr-response;found=FALSE;rc=0;")
 	ranks[3].asks2("cmd=info-putnodeattr;key=k;value="+strings.Repeat("v", valueMax+1)+";",

@@ -61,7 +61,7 @@ func (s *senderReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// senderOf returns the process in the control data, 0 if there is none.
+// senderOf returns the process in the control data, 0 if none exists.
 func senderOf(control []byte) int {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil || len(messages) == 0 {

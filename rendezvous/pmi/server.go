@@ -20,11 +20,11 @@ type Config struct {
 	Exited func(p world.Proc)
 	// Only is the one protocol that the job serves, such as "PMI-1", "PMI-2" or that of another server. "" serves both.
 	Only string
-	// Claim returns the rank of a client that has connected to PMI_PORT and gives id as its PMI_ID, or why it is none.
+	// Claim returns the rank of a client that has connected to PMI_PORT and gives id as its PMI_ID, or why it has no rank.
 	// Serve calls it without locks. nil serves no such clients.
 	Claim func(conn net.Conn, id int) (world.Proc, error)
 	// TopologyFile returns the name of a file that describes this machine as XML of hwloc 2. Serve calls it without
-	// locks each time that a rank asks. nil is none.
+	// locks each time that a rank asks. nil is unlimited.
 	TopologyFile func() (name string, err error)
 }
 

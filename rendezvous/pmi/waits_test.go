@@ -110,7 +110,7 @@ func TestAnAttributeOfANodeThatIsLost(t *testing.T) {
 	k.says2("cmd=info-getnodeattr;key=a;wait=TRUE;")
 	c.awaitWaits(1, world.Wait{Waiting: []world.Proc{k.p}})
 	c.star.Lose(0)
-	k.hears2("cmd=info-getnodeattr-response;rc=-1;errmsg=node_0_is_lost;")
+	k.receivesPMI2("cmd=info-getnodeattr-response;rc=-1;errmsg=node_0_is_lost;")
 	for range maxPending + 1 {
 		k.asks2("cmd=info-putnodeattr;key=a;value=v;", "cmd=info-putnodeattr-response;rc=-1;errmsg=node_0_is_lost;")
 	}

@@ -84,7 +84,7 @@ func TestWhatARankAsksOfItsJob(t *testing.T) {
 	}
 }
 
-// QUERY returns a group. Its name stands for its members, all of them or by index.
+// QUERY returns a group. Its name means its members, all of them or by index.
 func TestGroupsHaveNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 4, 2)

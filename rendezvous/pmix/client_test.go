@@ -59,7 +59,7 @@ func (r *recorder) next(t testing.TB) string {
 				return received
 			}
 		case <-time.After(time.Minute):
-			require.FailNow(t, "the launcher heard nothing")
+			require.FailNow(t, "the launcher received nothing")
 		}
 	}
 }

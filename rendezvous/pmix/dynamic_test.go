@@ -200,9 +200,9 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 		})
 		members := []world.Proc{proc("v", 0), proc("v", 1), proc("w", world.AllRanks)}
 		d := w0.do(commandConnect, statusSuccess, writeConnect(members))
-		same(t, "what w hears of", jobInfosOf(t, d), []string{"v"})
-		same(t, "what v's rank 0 hears of", jobInfosOf(t, v0.expect(tag0, statusSuccess)), []string{"w"})
-		same(t, "what v's rank 1 hears of", jobInfosOf(t, v1.expect(tag1, statusSuccess)), []string{"w"})
+		same(t, "what w receives", jobInfosOf(t, d), []string{"v"})
+		same(t, "what v's rank 0 receives", jobInfosOf(t, v0.expect(tag0, statusSuccess)), []string{"w"})
+		same(t, "what v's rank 1 receives", jobInfosOf(t, v1.expect(tag1, statusSuccess)), []string{"w"})
 		tag0, tag1 = v0.ask(commandDisconnect, writeConnect(members)), v1.ask(commandDisconnect, writeConnect(members))
 		w0.do(commandDisconnect, statusSuccess, writeConnect(members))
 		v0.expect(tag0, statusSuccess)
@@ -337,7 +337,7 @@ func TestGroupOfClientsOfAllVersions(t *testing.T) {
 		oldTag := old.ask(commandGroupConstruct, writeConstruct("g", members, inGroup(10)[0]))
 		fiveTag := five.ask(commandGroupConstruct, writeConstruct("g", members, inGroup(11)...))
 		d := six.do(commandGroupConstruct, statusSuccess, writeConstruct("g", members, inGroup(12)...))
-		same(t, "the members that 6.1 hears of", d.procList(), []world.Proc{proc("w", 0), proc("w", 1), proc("w", 2)})
+		same(t, "the members that 6.1 receives", d.procList(), []world.Proc{proc("w", 0), proc("w", 1), proc("w", 2)})
 		same(t, "whether there is a number", d.oneUint8(), 1)
 		d.one()
 		number := d.integer()
@@ -348,11 +348,11 @@ func TestGroupOfClientsOfAllVersions(t *testing.T) {
 
 		d = old.expect(oldTag, statusSuccess)
 		d.one()
-		same(t, "the number that 4.2 hears of", d.integer(), number)
+		same(t, "the number that 4.2 receives", d.integer(), number)
 		d = five.expect(fiveTag, statusSuccess)
-		same(t, "the members that 5.0 hears of", len(d.procList()), 3)
+		same(t, "the members that 5.0 receives", len(d.procList()), 3)
 		d.one()
-		same(t, "the number that 5.0 hears of", d.integer(), number)
+		same(t, "the number that 5.0 receives", d.integer(), number)
 		if slices.Contains(numbers, int64(number)) || number < 1000 {
 			t.Errorf("round %d: the number %d is not new", round, number)
 		}

@@ -34,7 +34,7 @@ func timeoutOf(infos []info) time.Duration { return secondsOf(infos, keyTimeout)
 // maxTimeout is the longest time that a request may name.
 const maxTimeout = (1 << 31) * time.Second
 
-// secondsOf returns the time that an attribute names, 0 if there is none.
+// secondsOf returns the time that an attribute names, 0 if none exists.
 func secondsOf(infos []info, key string) time.Duration {
 	seconds, _ := integerOf(infos, key)
 	return time.Duration(max(0, min(seconds, int64(maxTimeout/time.Second)))) * time.Second

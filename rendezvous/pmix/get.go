@@ -107,7 +107,8 @@ func (s *Server) getReserved(q *request, n *namespace, of world.Proc, key string
 	return q.replyData(of, encodeKvals(attr(key, v)))
 }
 
-// hostOf returns the index, among the hosts of a world, of the one on which the client runs; -1 if it is none of them.
+// hostOf returns the index, among the hosts of a world, of the one on which the client runs; -1 if it runs on another
+// host.
 func (s *Server) hostOf(n *namespace, q *request) int {
 	return slices.Index(n.Hosts, s.hostName(q.proc))
 }

@@ -269,7 +269,7 @@ func (s *Server) expand(procs []world.Proc) (all []world.Proc) {
 }
 
 // canonical sorts members and drops duplicates. A world of which all ranks are named becomes world.AllRanks. It reports
-// false if there are none, or one is not known.
+// false if none exist, or one is not known.
 func (s *Server) canonical(members []world.Proc) ([]world.Proc, bool) {
 	ranks := map[string]map[int]bool{}
 	for _, p := range members {

@@ -17,7 +17,7 @@ import (
 //	            infos group{byte object}; it has no reply
 //
 // It is the same in PMIx 3.2 to 6.1. As under prterun, a rank does not get its own output, and the first pull of output
-// gets what was kept until then. Attributes, by which prterun's tools write output to files, are ignored.
+// gets what was kept until then. Attributes that make prterun's tools write output to files are ignored.
 
 const (
 	// tagOutput is the tag of output (PMIX_PTL_TAG_IOF).

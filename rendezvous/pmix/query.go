@@ -88,7 +88,7 @@ func (s *Server) answer(q *request, key string, qualifiers []info, tables proces
 	return value{}, false
 }
 
-// namespaceOf returns the world that a query is about, nil if there is none of that name.
+// namespaceOf returns the world that a query is about, nil if none exists of that name.
 func (s *Server) namespaceOf(q *request, qualifiers []info) *namespace {
 	name, ok := find(qualifiers, keyNamespace)
 	if !ok {

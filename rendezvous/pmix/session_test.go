@@ -89,7 +89,7 @@ func (s *session) addLine(line string) error {
 		s.messages = append(s.messages, sessionMessage{rank, fields[1] == ">", b})
 		return err
 	default:
-		return fmt.Errorf("the line %.40q is none of a session's", line)
+		return fmt.Errorf("the line %.40q does not belong to a session", line)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func replay(t *testing.T, s *session) {
 		}
 	}
 	if len(received) < 2*s.ranks {
-		t.Errorf("of %d ranks that begin and finalize the launcher hears %v", s.ranks, received)
+		t.Errorf("of %d ranks that begin and finalize the launcher receives %v", s.ranks, received)
 	}
 }
 

@@ -52,7 +52,7 @@ const (
 	typeEnvar            dataType = 46
 )
 
-// rankWildcard stands for all ranks, like world.AllRanks (pmix_rank_t).
+// rankWildcard means all ranks, like world.AllRanks (pmix_rank_t).
 const rankWildcard = 0xfffffffe
 
 // scope says which ranks see what a rank commits (pmix_scope_t).

@@ -98,7 +98,7 @@ func (l *loop) describeQueue(why string, files bool) string {
 	}
 	text := fmt.Sprintf("%d connections are open (%s), and %d wait", l.open, why, waiting)
 	if files {
-		text += fmt.Sprintf("; for so many the hard limit of open files (ulimit -Hn), which is %d, has to be at least %d",
+		text += fmt.Sprintf("; raise the hard limit of open files (ulimit -Hn) from %d to at least %d",
 			descriptors(), descriptorsFor(l.open+waiting))
 	}
 	return text
@@ -232,7 +232,7 @@ func (l *loop) greeted(c *conn) {
 	}
 }
 
-// oldestUngreeted returns the oldest connection before its greeting, nil if there is none.
+// oldestUngreeted returns the oldest connection before its greeting, nil if none exists.
 func (l *loop) oldestUngreeted() *conn {
 	if front := l.ungreeted.Front(); front != nil {
 		return front.Value.(*conn)

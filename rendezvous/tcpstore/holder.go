@@ -14,7 +14,7 @@ import (
 )
 
 // Holder returns a process that listens on a TCP port of this host, in this network namespace, and its name. ok is
-// false if there is none, or if another user's process listens and this process is not root.
+// false if none exists, or if another user's process listens and this process is not root.
 func Holder(port int) (pid int, name string, ok bool) {
 	sockets := listening(port)
 	if len(sockets) == 0 {

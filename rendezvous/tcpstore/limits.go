@@ -40,7 +40,7 @@ func orDefault[T int | int64 | time.Duration](field *T, value T) {
 	}
 }
 
-// connectionsFor returns how many connections a process with so many descriptors may take; descriptorsFor is its
+// connectionsFor returns how many connections a process with that number of descriptors may take; descriptorsFor is its
 // inverse.
 func connectionsFor(descriptors uint64) int { return int(min(descriptors/4*3, 64<<10)) }
 

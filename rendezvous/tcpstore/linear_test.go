@@ -62,9 +62,9 @@ func linear(events []event) error {
 		}
 		switch {
 		case e.state != made:
-			return fmt.Errorf("%+v stands behind %d changes", e, made)
+			return fmt.Errorf("%+v comes after %d changes", e, made)
 		case e.end < latest.begun:
-			return fmt.Errorf("%+v ended before %+v began, and stands behind it", e, latest)
+			return fmt.Errorf("%+v ended before %+v began, and comes after it", e, latest)
 		case e.begun > latest.begun:
 			latest = e
 		}

@@ -113,10 +113,10 @@ func TestDefaultGroupThatIsKeptOpen(t *testing.T) {
 func TestCloneOfTheDefaultGroupsStore(t *testing.T) {
 	s := open(t, Config{})
 	first := process(t, s, 10)
-	first.send(keyed(opSet, firstAddress, []byte("first")), keyed(opSet, "default_pg/beat", []byte("0")))
-	first.reads("default_pg/beat", "0")
+	first.send(keyed(opSet, firstAddress, []byte("first")), keyed(opSet, "default_pg/ping", []byte("0")))
+	first.reads("default_pg/ping", "0")
 	clone := process(t, s, 10)
-	clone.send(keyed(opSet, "default_pg/beat", []byte("1")))
+	clone.send(keyed(opSet, "default_pg/ping", []byte("1")))
 	clone.reads(firstAddress, "first")
-	first.reads("default_pg/beat", "1")
+	first.reads("default_pg/ping", "1")
 }

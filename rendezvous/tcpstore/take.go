@@ -76,7 +76,7 @@ func (l *loop) takeOver(fd int, peer peersocket.Ends, first []byte) {
 	l.current = nil
 }
 
-// roomForOne makes room for a connection, or reports that there is none.
+// roomForOne makes room for a connection, or reports that it cannot.
 func (l *loop) roomForOne(peer netip.AddrPort) bool {
 	if l.open-len(l.closing) < l.cfg.Limits.Connections || l.dropOldest() {
 		return true

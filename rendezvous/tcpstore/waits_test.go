@@ -20,7 +20,7 @@ func TestWaitsNameKeysAndRanks(t *testing.T) {
 	require.Equal(t, os.Getpid(), w.PID)
 	require.Equal(t, []string{"a", "b", "c", "d"}, w.Keys)
 	require.Equal(t, 5, w.Missing)
-	require.Equal(t, before, s.Snapshot().Progress, "who waits brings nobody further")
+	require.Equal(t, before, s.Snapshot().Progress, "a wait is no progress")
 
 	other := dial(t, s)
 	require.NoError(t, other.Set(t.Context(), "b", nil))

@@ -79,7 +79,7 @@ type Wait struct {
 // Launcher is what the servers of a node need from the program that runs the ranks. Its methods may be called on any
 // goroutine and must not wait. Results are passed to callbacks, on any goroutine.
 type Launcher interface {
-	// Began reports that a rank has begun MPI, and by which protocol: "PMI-1", "PMI-2", "PMIx 4.2.2".
+	// Began reports that a rank has begun MPI, and its protocol: "PMI-1", "PMI-2", "PMIx 4.2.2".
 	Began(p Proc, protocol string)
 	// Finalized reports that a rank has finalized MPI.
 	Finalized(p Proc)
@@ -95,7 +95,7 @@ type Launcher interface {
 	// Failed reports that a rank has failed by a rule of its own, such as "sent no heartbeat for 2s". The job must end as
 	// if its process had failed.
 	Failed(p Proc, why string)
-	// PID returns the process of a rank of this node, 0 if there is none yet.
+	// PID returns the process of a rank of this node, 0 if none exists yet.
 	PID(p Proc) int
 	// Signal sends a signal to the process of a rank of this node, if it runs.
 	Signal(p Proc, number int)

@@ -37,7 +37,7 @@ static inline uint64_t agreed_count(const struct call *c, int n) {
 	}
 }
 
-// agreed_root is the root or, where there is none but every rank must give the same counts, a check sum of those: 0 where all are 0.
+// agreed_root is the root or, if the call has no root but every rank must give the same counts, a check sum of those: 0 where all are 0.
 static inline uint32_t agreed_root(const struct call *c, int n) {
 	uint64_t sum = 0;
 	if (c->kind != K_ALLGATHERV && c->kind != K_REDUCESCATTERV) return (uint32_t)c->root;

@@ -24,8 +24,8 @@ struct standstill {
 	uint64_t what, count;
 };
 
-// heard reads it; 0 where the rank does not wait, or began another wait meanwhile.
-static int heard(struct engine *e, int rank, struct standstill *s) {
+// read_wait reads it; 0 where the rank does not wait, or began another wait meanwhile.
+static int read_wait(struct engine *e, int rank, struct standstill *s) {
 	struct wanted *w = wanted_of(e, rank);
 	uint64_t number = atomic_load_explicit(&w->number, memory_order_acquire);
 	if (!number) return 0;
@@ -50,11 +50,11 @@ static int unlike(const struct announcement *ours, const struct standstill *s) {
 // leads_back says whether rank waits, by way of others, for us, and odd becomes the nearest one on that way whose call is unlike ours.
 //
 // It is no guess. On the way there it reads what each rank waits for, and on the way back whether that came. A word has one writer. Had one rank's
-// word been written before its writer said what it waits for itself, we would see it, as we saw what was said. Afterwards the writer stands still
+// word been written before its writer said what it waits for itself, we would see it, as we saw what was said. Afterwards the writer waits
 // until its own word comes: so does each of them, and so do we.
 static int leads_back(struct engine *e, int rank, int left, int *odd) {
 	struct standstill s;
-	if (!left || !heard(e, rank, &s)) return 0;
+	if (!left || !read_wait(e, rank, &s)) return 0;
 	if (s.awaited.rank != e->me && !leads_back(e, s.awaited.rank, left - 1, odd)) return 0;
 	if (unlike(whole_announcement(e), &s)) *odd = rank;
 	return !reached(&s.awaited);
@@ -64,7 +64,7 @@ int deadlock_check(struct engine *e, const struct awaited *a) {
 	int odd = e->me;
 	struct standstill s;
 	if (a->rank == e->me || !leads_back(e, a->rank, LONGEST_CIRCLE, &odd) || reached(a)) return RUN_OK;
-	if (odd == e->me || !heard(e, odd, &s)) return RUN_OK;
+	if (odd == e->me || !read_wait(e, odd, &s)) return RUN_OK;
 	struct announcement theirs = announcement_in(s.what, s.count);
 	return fail_between(e, group_rank(e, odd), whole_announcement(e), &theirs);
 }

@@ -105,7 +105,7 @@ int direct_call(struct engine *e, const struct call *c, int *done) {
 	const char *send = c->kind == K_BROADCAST ? c->recv : c->send;
 	size_t own = c->kind == K_ALLGATHER && c->send == c->recv ? x.send * (size_t)e->me : 0; // in place: the own block of the result
 	if (!serves(c->kind)) return RUN_OK;
-	// An all-to-all in place would write what others have yet to read; who does it so says it like one whose buffer is elsewhere.
+	// An all-to-all in place would write what others have yet to read; such a rank announces the call as if its buffer were elsewhere.
 	a.send = c->kind == K_ALLTOALL && c->send == c->recv ? 0 : locate(e, send + own, x.send);
 	a.recv = locate(e, c->recv, x.recv);
 	TRY(announce_to_all(e, &a));

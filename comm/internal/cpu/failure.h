@@ -4,7 +4,7 @@
 
 #include "state.h"
 
-// Failures: the first one stands. Each returns RUN_FAILED. fail_mismatch counts ranks as the host does, the others as the group does.
+// Failures: the first one counts. Each returns RUN_FAILED. fail_mismatch counts ranks as the host does, the others as the group does.
 int fail_mismatch(struct engine *, int rank, const struct announcement *theirs);
 int fail_between(struct engine *, int rank, const struct announcement *ours, const struct announcement *theirs);
 int fail_gone(struct engine *, int rank, int how);
@@ -16,7 +16,7 @@ int fail_late(struct engine *, int rank, uint64_t after_ns);
 
 void gorun_engine_abort(struct engine *, const char *reason); // fails the group for everybody
 void gorun_engine_gone(struct engine *, int rank, int how);   // rank's process ended (1) or closed the group (2)
-const struct failure *gorun_engine_failure(struct engine *);  // NULL while there is none
+const struct failure *gorun_engine_failure(struct engine *);  // NULL without one
 
 // gorun_engine_far_gone is gorun_engine_gone for a rank of another host, gorun_engine_import takes a failure that another host
 // noticed, gorun_engine_late writes one about the ranks whose bits are set, after RUN_LATE.

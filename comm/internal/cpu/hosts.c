@@ -95,7 +95,7 @@ static int run_whole(struct engine *e, const struct call *c) {
 }
 
 // In calls with a root some wait for nobody: what they send lies in the kernel's buffers, which take millions of small messages, and a rank that is
-// stuck would go unnoticed for as long. After so many of these calls all wait for all, as the lines of a host's ranks have them do, too.
+// stuck would go unnoticed for as long. After this number of calls all wait for all, as the lines of a host's ranks have them do, too.
 enum { LOOSE_CALLS = 32 };
 
 static int rooted(int kind) {

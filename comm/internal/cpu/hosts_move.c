@@ -219,7 +219,7 @@ static int local_message(struct engine *e, int kind, const struct call *c, int r
 	return run_local(e, &m);
 }
 
-// leaf is the part in a gather or scatter of who is not the root.
+// leaf is the part of a rank other than the root in a gather or scatter.
 static int leaf(struct engine *e, const struct call *c, int out, const char *data) {
 	struct hosts *h = e->hosts;
 	int n = 0;

@@ -19,7 +19,7 @@ size_t dtype_size(int dtype);
 // OP_AVG divides the sum by world: floats in their accumulation type, integers truncating towards zero. Float16 and BFloat16 are accumulated in
 // float32 and rounded once, to nearest even; NaN stays NaN. OP_MIN and OP_MAX give NaN where any input is NaN. Integer sums and
 // products wrap. out (or out2) may be one of the inputs; other overlaps are not allowed. Pointers need no alignment.
-// streaming != 0: out (not out2) is written past the caches; the caller fences (copy_fence) before it tells anybody. It is a wish: outputs below
+// streaming != 0: out (not out2) is written past the caches; the caller fences (copy_fence) before it tells anybody. It is a hint: outputs below
 // 1 KiB, outputs not aligned to their elements, and CPUs other than x86-64 get common stores.
 //
 // Every instruction set gives the same bits. In sums and products the first operand that is a NaN stays, made quiet (on arm64 a signalling one

@@ -95,7 +95,7 @@ static struct announcement announced_in(const struct net_header *x, int to) {
 	return a;
 }
 
-// net_differs compares what came with what was expected. Where the calls agree and the lengths don't, it is told as the messages that they are.
+// net_differs compares what came with what was expected. Where the calls agree and the lengths don't, it is reported as a mismatch of messages.
 static int net_differs(struct engine *e, const struct flow *f) {
 	const struct net_header *theirs = &f->frame.header, *ours = &f->expected;
 	struct announcement other = announced_in(theirs, e->hosts->me), own = e->hosts->announced;
@@ -138,7 +138,7 @@ static int settle_head(struct engine *e, struct flow *f) {
 	return RUN_OK;
 }
 
-// account notes that so many bytes moved.
+// account adds to the bytes that moved.
 static int account(struct engine *e, struct flow *f, size_t n) {
 	size_t head = smaller(n, framed(f) - f->head);
 	int whole = sizeof f->frame.header <= f->head;

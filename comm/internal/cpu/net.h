@@ -14,7 +14,7 @@ struct net_header {
 
 enum {
 	NET_SMALL = 256,        // up to here header and bytes are one piece: one plain system call
-	NET_STEP = 256 << 10,    // at most so many bytes a system call: what is copied in is copied out at the other end while caches have it
+	NET_STEP = 256 << 10,    // bytes per system call, at most: what is copied in is copied out at the other end while caches have it
 	NET_REST = 512 << 10,    // of a message of which more is to come the receiver sleeps until there is some
 	NET_WINDOW = 1 << 20,   // room for what came and was not used yet
 	NET_CHUNK = 128 << 10   // used at once
@@ -27,8 +27,8 @@ struct flow {
 	size_t bytes;
 	size_t moved;       // bytes of the message, without the header, that were sent or have come
 	size_t head;        // bytes of the header, with those of a small message, that were
-	size_t window;      // of one that comes: its bytes go round in so many, 0: they have room for all
-	const size_t *gate; // NULL, or how far it may go: of one that goes what is there to be sent, of one with a window what was used of it
+	size_t window;      // of one that comes: the size of its ring in bytes; 0: they have room for all
+	const size_t *gate; // NULL, or how far it may go: of one that goes the bytes ready to be sent, of one with a window what was used of it
 	struct net_header expected;
 	struct {
 		struct net_header header;
@@ -44,7 +44,7 @@ struct flow *flow_from(struct engine *, int *n, int rank, void *data, size_t byt
 typedef int (*net_use)(struct engine *, void *state, int *used);
 int net_run(struct engine *, int flows, net_use use, void *state);
 
-// net_buffer is memory of at least so many bytes that the next call with this number may overwrite; NULL: the group failed for lack of it.
+// net_buffer is memory of at least that size that the next call with this number may overwrite; NULL: the group failed for lack of it.
 char *net_buffer(struct engine *, int number, size_t bytes);
 
 #endif

@@ -39,7 +39,7 @@ enum failure_kind { FAIL_NONE, FAIL_LOST, FAIL_LEFT, FAIL_TIMEOUT, FAIL_MISMATCH
 // Ranks in it are counted as the group counts them, over all its hosts.
 struct failure {
 	uint32_t kind, rank, other; // who noticed, FAIL_MISMATCH against whom; FAIL_LOST and FAIL_LEFT: who is gone, and who noticed
-	uint32_t imported;          // 1: another host's ranks noticed it and told us
+	uint32_t imported;          // 1: another host's ranks noticed and reported it
 	uint64_t sequence, after_ns;
 	struct announcement call, other_call;
 	uint64_t late[LATE_WORDS]; // FAIL_TIMEOUT: bit i: rank i is late
@@ -47,7 +47,7 @@ struct failure {
 };
 
 struct header {
-	_Atomic uint32_t failed;      // anybody: 0, 1 while the failure is being written, 2 once it stands
+	_Atomic uint32_t failed;      // anybody: 0, 1 while the failure is being written, 2 once it is complete
 	_Alignas(LINE_STRIDE) _Atomic uint32_t sleepers; // anybody: how many ranks sleep in the kernel or are about to
 	_Alignas(LINE_STRIDE) struct failure failure;
 };
@@ -80,7 +80,7 @@ struct area {
 	struct counter produced; // units in the own ring
 	struct counter gone;     // anybody: 1 the process ended, 2 it closed the group
 	struct counter waits;    // (local rank waited for + 1) << 8 | channel, while the slow part of a wait runs
-	struct counter pulse;    // counts while the slow part of a wait runs: it stands still in a rank that was stopped there
+	struct counter pulse;    // counts while the slow part of a wait runs: it does not change in a rank that was stopped there
 	_Alignas(LINE_STRIDE) _Atomic uint32_t bell; // anybody: a futex; counts wake-ups
 	_Alignas(LINE_STRIDE) struct wanted wanted;
 	_Alignas(LINE_STRIDE) struct whole_call present;  // groups over hosts: the call that the rank is in, what = 0 between calls

@@ -42,7 +42,7 @@ struct buffer {
 struct hosts {
 	int n, me;       // ranks of the group; our number among them
 	int count, home; // hosts, in the order of their lowest ranks; ours
-	int rails;       // how many ranks every host has at least: so many drive a slice each
+	int rails;       // how many ranks every host has at least: each of them drives a slice
 	int shared;      // 1: some host has more than one rank
 	int *host_of;    // by rank
 	int *index_of;   // by rank: the how-manieth of its host
@@ -87,7 +87,7 @@ struct engine {
 	struct reader *from;                       // by source
 	struct messages *sent, *received;
 	const void **inputs; // room for one pointer a rank
-	uint64_t wait_number; // of the last wait that the others were told: see deadlock.h
+	uint64_t wait_number; // of the last wait that others can read: see deadlock.h
 	uint64_t *pulses;    // every rank's half-way through a wait that may time out
 	struct region regions[MAX_REGIONS];
 	int region_count;

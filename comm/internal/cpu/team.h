@@ -21,7 +21,7 @@ static inline int team_rank(const struct hosts *h, const struct team *t, int hos
 	return host == t->host ? t->rank : member(h, host, t->index);
 }
 
-// holder returns the index of the rank at host that stands for rank of another host there. The ranks of one host are spread over those of the
+// holder returns the index of the rank at host that represents rank of another host there. The ranks of one host are spread over those of the
 // other in their order.
 static inline int holder(const struct hosts *h, int host, int rank) {
 	return (int)((int64_t)h->index_of[rank] * host_size(h, host) / host_size(h, h->host_of[rank]));

@@ -20,7 +20,7 @@ static int behind(struct engine *e, int rank) {
 
 static _Atomic uint64_t *pulse_of(struct engine *e, int rank) { return &area_of(e, rank)->pulse.value; }
 
-static void beat(struct engine *e) { atomic_fetch_add_explicit(pulse_of(e, e->me), 1, memory_order_relaxed); }
+static void count_pulse(struct engine *e) { atomic_fetch_add_explicit(pulse_of(e, e->me), 1, memory_order_relaxed); }
 
 static void feel_pulses(struct engine *e) {
 	for (int i = 0; i < e->n; i++) e->pulses[i] = atomic_load_explicit(pulse_of(e, i), memory_order_relaxed);
@@ -32,7 +32,7 @@ static int frozen(struct engine *e, int rank) { return atomic_load_explicit(puls
 // Whether the rank keeps others waiting, as far as the lines tell.
 static int late(struct engine *e, int rank) { return waits_for(e, rank) ? frozen(e, rank) : behind(e, rank); }
 
-// culprit follows who waits for whom from rank on: a rank that itself waits for another one is not to blame.
+// culprit follows the waits from rank on: a rank that itself waits for another one is not to blame.
 static int culprit(struct engine *e, int rank) {
 	for (int steps = 0; steps < e->n; steps++) {
 		uint64_t next = waits_for(e, rank);
@@ -108,7 +108,7 @@ static int wait_with_patience(struct engine *e, const struct awaited *a) {
 		if (!felt && waited >= limit / 2) feel_pulses(e), felt = waited;
 		if (waited >= limit && waited - felt >= 3 * doze) return fail_timeout(e, a->rank, waited); // we may have got no CPU meanwhile
 		bell_sleep(e, a, waited < limit && limit - waited < doze ? limit - waited : doze);
-		beat(e);
+		count_pulse(e);
 		if (!reached(a)) TRY(deadlock_check(e, a));
 	}
 }
@@ -116,7 +116,7 @@ static int wait_with_patience(struct engine *e, const struct awaited *a) {
 int wait_slowly(struct engine *e, const struct awaited *a) {
 	_Atomic uint64_t *waits = &area_of(e, e->me)->waits.value;
 	atomic_store_explicit(waits, (uint64_t)(a->rank + 1) << 8 | a->channel, memory_order_relaxed);
-	beat(e);
+	count_pulse(e);
 	int status = wait_with_patience(e, a);
 	deadlock_say(e, NULL);
 	if (status != RUN_LATE) atomic_store_explicit(waits, 0, memory_order_relaxed); // others may be asking what we waited for

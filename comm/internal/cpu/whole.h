@@ -4,7 +4,7 @@
 
 #include "state.h"
 
-// whole_begin notes the call as the present one, whole_end that there is none.
+// whole_begin notes the call as the present one, whole_end clears it.
 void whole_begin(struct engine *, const struct call *);
 void whole_end(struct engine *);
 // whole_differs says whether the rank of this host is known to make another call than ours, and which.

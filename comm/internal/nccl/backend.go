@@ -99,7 +99,7 @@ func (b *Backend) part(scalable bool) (carries byte, payload []byte, err error) 
 		return 0, nil, err
 	}
 	if c.Device < 0 || c.Device >= devices {
-		return 0, nil, fmt.Errorf("GPU %d is none of the %d that the process sees (0 to %d)", c.Device, devices, devices-1)
+		return 0, nil, fmt.Errorf("GPU %d does not exist: the process sees %d (0 to %d)", c.Device, devices, devices-1)
 	}
 	if b.flag, err = l.Alloc(c.Device, flagBytes); err != nil {
 		return 0, nil, err

@@ -265,7 +265,7 @@ func TestJoinFails(t *testing.T) {
 		"no memory": {
 			"FAKE_CUDA_FAIL", "Malloc:2", meeting + "rank 0: allocate 4 bytes on GPU 0: cudaMalloc: out of memory (2)",
 		},
-		"no such GPU": {"FAKE_CUDA_DEVICES", "1", meeting + "rank 1: GPU 1 is none of the 1 that the process sees (0 to 0)"},
+		"no such GPU": {"FAKE_CUDA_DEVICES", "1", meeting + "rank 1: GPU 1 does not exist: the process sees 1 (0 to 0)"},
 		"driver fails": {
 			"FAKE_CUDA_FAIL", "SetDevice:46",
 			meeting + "rank 0: allocate 4 bytes on GPU 0: cudaSetDevice: an illegal memory access was encountered (46)",

@@ -157,7 +157,7 @@ struct gorun_status gorun_device_count(const struct gorun_runtime *runtime, int 
     int code = runtime->get_device_count(count);
     if (code != SUCCESS) {
         *count = 0;
-        runtime->get_last_error(); // else the next caller of another library would be told
+        runtime->get_last_error(); // else the next caller of another library would get it
     }
     return of_runtime("GetDeviceCount", code);
 }

@@ -189,7 +189,7 @@ func openRuntime(f family, path string, missing *MissingError) (*gpus, error) {
 	return &gpus{table, file, f}, nil
 }
 
-// Devices returns the number of GPUs that the runtime detects. It returns an error with the reason if there are none.
+// Devices returns the number of GPUs that the runtime detects. It returns an error with the reason if none exist.
 func (l *Library) Devices() (int, error) { return l.gpus.devices() }
 
 func (g *gpus) devices() (int, error) {

@@ -113,7 +113,7 @@ const char *gorun_nccl_last(const struct gorun_nccl *, void *comm);
 const char *gorun_runtime_text(const struct gorun_runtime *, int code);
 struct gorun_status gorun_device_count(const struct gorun_runtime *, int *count, int *driver);
 
-// Memory and copies of one GPU; gorun_copy waits for the stream when it is told to. It takes
+// Memory and copies of one GPU; gorun_copy waits for the stream on request. It takes
 // addresses as numbers, because cgo would look for pointers around a pointer to Go's memory; the caller pins that.
 struct gorun_status gorun_stream(const struct gorun_runtime *, int device, void **stream);
 struct gorun_status gorun_alloc(const struct gorun_runtime *, int device, void **at, size_t bytes);

@@ -73,7 +73,7 @@ static void be_rank(struct loop *l, void *segment, size_t bytes, int crowded) {
 	l->send[0] = private_floats(bytes);
 	l->recv[0] = private_floats(bytes);
 	meet(l);
-	open_door(l);
+	open_control(l);
 	serve_tasks(l);
 }
 

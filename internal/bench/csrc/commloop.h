@@ -1,5 +1,5 @@
 /*
- * The measured loop of internal/bench, for programs in C. The same loop stands in rank.go and gloo.py: change all three.
+ * The measured loop of internal/bench, for programs in C. The same loop is in rank.go and gloo.py: change all three.
  *
  * A rank connects to the unix socket that COMMBENCH_SOCKET names and says "hello RANK PID NANOSECONDS\n". For each line
  * "OPERATION BYTES WARM CALLS SHARED\n" it makes WARM calls, waits for all ranks, makes CALLS timed calls, each after writing a float into every
@@ -38,7 +38,7 @@ struct loop {
 	float *send[2], *recv[2]; /* private and, where the program has any, shared memory */
 	void (*call)(const struct loop *, const struct task *);
 	void (*meet)(const struct loop *);
-	FILE *door;
+	FILE *control;
 };
 
 static uint64_t nanoseconds(void) {
@@ -62,16 +62,16 @@ static float *private_floats(size_t bytes) {
 	return memory;
 }
 
-static void open_door(struct loop *l) {
+static void open_control(struct loop *l) {
 	const char *path = getenv("COMMBENCH_SOCKET");
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (!path || strlen(path) >= sizeof address.sun_path)
 		give_up("COMMBENCH_SOCKET");
 	strcpy(address.sun_path, path);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0 || !(l->door = fdopen(fd, "r+")))
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0 || !(l->control = fdopen(fd, "r+")))
 		give_up(path);
-	setvbuf(l->door, NULL, _IONBF, 0); /* a stream that is read and written in turn */
+	setvbuf(l->control, NULL, _IONBF, 0); /* a stream that is read and written in turn */
 	if (dprintf(fd, "hello %d %d %llu\n", l->rank, (int)getpid(), (unsigned long long)nanoseconds()) < 0)
 		give_up(path);
 }
@@ -81,7 +81,7 @@ static int has_blocks(enum operation o) { return o == ALLGATHER || o == REDUCESC
 static int read_task(struct loop *l, struct task *t) {
 	char line[256], name[64];
 	size_t bytes;
-	if (!fgets(line, sizeof line, l->door))
+	if (!fgets(line, sizeof line, l->control))
 		return 0;
 	if (sscanf(line, "%63s %zu %ld %ld %d", name, &bytes, &t->warm, &t->calls, &t->shared) != 5)
 		return 0;
@@ -125,7 +125,7 @@ static void serve_task(const struct loop *l, const struct task *t) {
 	for (long i = 0; i < t->calls; i++)
 		write_input(l, t, i);
 	uint64_t written = nanoseconds();
-	dprintf(fileno(l->door), "%llu %llu 0 %g\n", (unsigned long long)(called - begin), (unsigned long long)(written - write_begin), (double)first);
+	dprintf(fileno(l->control), "%llu %llu 0 %g\n", (unsigned long long)(called - begin), (unsigned long long)(written - write_begin), (double)first);
 }
 
 static void serve_tasks(struct loop *l) {

@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
 		l.send[0] = private_floats(bytes);
 		l.recv[0] = private_floats(bytes);
 	}
-	open_door(&l);
+	open_control(&l);
 	serve_tasks(&l);
 	MPI_Finalize();
 	return 0;

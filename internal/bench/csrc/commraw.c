@@ -94,7 +94,7 @@ int main(int argc, char **argv) {
 	setsockopt(line, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	l.send[0] = private_floats((size_t)atoll(argv[1]));
 	l.recv[0] = private_floats((size_t)atoll(argv[1]));
-	open_door(&l);
+	open_control(&l);
 	serve_tasks(&l);
 	return 0;
 }

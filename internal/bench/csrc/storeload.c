@@ -76,7 +76,7 @@ static const struct op *doing;
 static char prefix[64];                   /* of keys of this run alone */
 static unsigned char scratch[256 << 10]; /* what was received last */
 static void (*answered)(struct client *);  /* an answer is whole */
-static void (*connected)(struct client *); /* a connection stands */
+static void (*connected)(struct client *); /* connected */
 
 static _Noreturn void fail(const char *format, ...) {
 	int error = errno;
@@ -454,7 +454,7 @@ static _Noreturn void keep_loading(struct server *s, int ready) {
 	set_going(s, &ops[1]);
 	pump(s, warm_ms, 0);
 	if (write(ready, "!", 1) != 1)
-		fail("say that the load stands");
+		fail("report that the load is complete");
 	while (s->busy > 0) {
 		s->stop = enough;
 		turn(s);

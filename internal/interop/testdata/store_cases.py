@@ -372,7 +372,7 @@ def clients_on_one_key(server, store):
 def processes_on_one_key(server, store):
     for process in PROCESSES:
         process.tell(server)
-    seen = sorted(n for process in PROCESSES for n in process.heard())
+    seen = sorted(n for process in PROCESSES for n in process.received())
     return [seen == list(range(1, 101)), tried(store.get, "processes")]
 
 
@@ -424,7 +424,7 @@ def greeting():
 
 
 def came(peer, count=1, patience=60):
-    """What a server sends, until it is so many bytes, or it closes the connection, or it has nothing to say for too long."""
+    """What a server sends, until it has that number of bytes, or it closes the connection, or it has nothing to say for too long."""
     peer.settimeout(patience)
     got = b""
     try:
@@ -506,7 +506,7 @@ def half_a_request_holds_up_nobody(server, store):
 
 
 class Process:
-    """Adds to a counter when told, in a process of its own that was forked before there were threads."""
+    """Adds to a counter on request, in a process of its own that was forked before there were threads."""
 
     def __init__(self):
         ask, self.questions = os.pipe()
@@ -528,7 +528,7 @@ class Process:
     def tell(self, server):
         os.write(self.questions, f"{server.host} {server.port}\n".encode())
 
-    def heard(self):
+    def received(self):
         return json.loads(self.answers.readline())
 
 

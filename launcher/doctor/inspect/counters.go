@@ -11,7 +11,7 @@ import (
 // minWatch is the minimum time over which the growth of counters is meaningful.
 const minWatch = 500 * time.Millisecond
 
-// counters reads the counters of a port that doctor checks; nil if there are none.
+// counters reads the counters of a port that doctor checks; nil if none exist.
 func (in *inspector) counters(p doctor.Port) (values map[string]int64) {
 	for folder, names := range doctor.RDMACounters {
 		dir := fmt.Sprintf("sys/class/infiniband/%s/ports/%d/%s", p.Device, p.Port, folder)

@@ -34,7 +34,7 @@ func (s *scene) counts(uptimeDays int, some map[string]int) {
 	}
 }
 
-// What RDMA ports have counted is told where it is more than a healthy port counts, and
+// What RDMA ports have counted is reported where it is more than a healthy port counts, and
 // what grows now is worse.
 func TestRDMACounters(t *testing.T) {
 	for _, test := range []struct {
@@ -85,7 +85,7 @@ func TestRDMACounters(t *testing.T) {
 			"warning rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 " +
 				"(packet_seq_err 1040); within 0.5 s grew packet_seq_err of mlx5_3:1 by 1000",
 		}},
-		{"told to slow down", 1, nil, map[string]int{"hw_counters/np_cnp_sent": 80_100_000}, []string{
+		{"slow down", 1, nil, map[string]int{"hw_counters/np_cnp_sent": 80_100_000}, []string{
 			"note rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 (np_cnp_sent " +
 				"80100000); within 0.5 s grew np_cnp_sent of mlx5_3:1 by 100000",
 		}},

@@ -190,7 +190,7 @@ func (in *inspector) list(dir string) (names []string) {
 	return names
 }
 
-// link returns the last element of a symbolic link's target; "" if there is none.
+// link returns the last element of a symbolic link's target; "" if none exists.
 func (in *inspector) link(name string) string {
 	target, err := fs.ReadLink(in.Root, name)
 	if err != nil {
@@ -263,7 +263,7 @@ func (in *inspector) elf(name string) string {
 	return elfMachine(head[:])
 }
 
-// elfMachine returns the architecture in an ELF header, "" if it is none.
+// elfMachine returns the architecture in an ELF header, "" for another file.
 func elfMachine(head []byte) string {
 	if len(head) < 20 || !bytes.HasPrefix(head, []byte("\x7fELF")) || head[5] != 1 {
 		return ""

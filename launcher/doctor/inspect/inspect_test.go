@@ -540,7 +540,7 @@ func TestLeftovers(t *testing.T) {
 	assert.Equal(t, []string{"rank", "child (of) it", "rank"}, names)
 }
 
-// Where there is no /proc nobody knows what is left.
+// Without /proc leftovers are unknown.
 func TestLeftoversWithoutProc(t *testing.T) {
 	s := example(t, "one", 1)
 	assert.True(t, s.inspected(t).ProcessesKnown)
@@ -548,7 +548,7 @@ func TestLeftoversWithoutProc(t *testing.T) {
 	assert.False(t, s.inspected(t).ProcessesKnown)
 }
 
-// Another interpreter than files tell of is asked once, and may take its time in vain.
+// Another interpreter than files tell of is asked once, and may run into its timeout.
 func TestPythonThatIsAScript(t *testing.T) {
 	s := example(t, "one", 1)
 	s.Remove("usr/bin/python3")

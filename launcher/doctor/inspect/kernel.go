@@ -73,7 +73,7 @@ func (in *inspector) portable() bool {
 	})
 }
 
-// container returns the kind of container, "" if it is none or unknown.
+// container returns the kind of container, "" outside one or if unknown.
 func (in *inspector) container() string {
 	switch {
 	case in.lookup("KUBERNETES_SERVICE_HOST") != "":

@@ -51,7 +51,7 @@ func (in *inspector) processes(h *doctor.Host) {
 			" -1")[0])
 	}
 	h.ShmFiles = in.shmFiles(all)
-	h.ProcessesKnown = in.ctx.Err() == nil && len(all) > 0 // without /proc there are none
+	h.ProcessesKnown = in.ctx.Err() == nil && len(all) > 0 // without /proc the list is empty
 }
 
 // parseStat reads the name and parent from /proc/PID/stat. The name may contain blanks and parentheses; it ends at the

@@ -84,7 +84,7 @@ type Start struct {
 	// Engine and Job are those of Found; Title is the engine's name for users.
 	Engine, Job, Title string
 	// Once is one command that starts an agent on each host; the agent's command follows it. Its standard input reaches
-	// every agent, unless ByFile. nil: there is none.
+	// every agent, unless ByFile. nil without one.
 	Once []string
 	// ByFile reports that agents get no input: their secret is in a file.
 	ByFile bool
@@ -92,7 +92,7 @@ type Start struct {
 	Drop, Set []string
 	// NodeIDs are variables of which the first one that is set is the Name of an agent's host. Empty: its hostname.
 	NodeIDs []string
-	// Bcast are options of Once that copy the agent's program to the nodes; nil: it cannot. {name} stands for an
+	// Bcast are options of Once that copy the agent's program to the nodes; nil: it cannot. {name} becomes an
 	// unpredictable file name, from which the agent knows to remove the file.
 	Bcast []string
 	// Signals reports whether the engine signals all processes of an agent, including ranks. Else the agent forwards

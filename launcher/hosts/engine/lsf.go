@@ -106,7 +106,7 @@ func (r *reader) jsmTask(f *Found) *Found {
 	}
 	if t.NumTasks%t.LocalTasks != 0 || t.Rank%t.LocalTasks != t.LocalRank {
 		return r.fail("JSM_NAMESPACE_RANK=%d is number %d of %d on its node, of %d tasks in all: which node it is on "+
-			"cannot be told where nodes have different numbers of tasks, or take them in turns", t.Rank, t.LocalRank,
+			"is unknown if nodes have different numbers of tasks, or take them in turns", t.Rank, t.LocalRank,
 			t.LocalTasks, t.NumTasks)
 	}
 	if len(f.Hosts) > 0 {

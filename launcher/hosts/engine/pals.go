@@ -20,7 +20,7 @@ func findPALS(r *reader) *Found {
 	// No variable has the number of nodes: assume that all have as many tasks as this one.
 	t.NumNodes = t.NumTasks / t.LocalTasks
 	if t.NumTasks%t.LocalTasks != 0 {
-		return r.fail("PMI_SIZE=%d, and %d of them on this node: how many nodes there are cannot be told where they "+
+		return r.fail("PMI_SIZE=%d, and %d of them on this node: how many nodes there are is unknown if they "+
 			"have different numbers of tasks", t.NumTasks, t.LocalTasks)
 	}
 	f := &Found{

@@ -119,7 +119,7 @@ func (w World) alone(all []hosts.Host) bool {
 	return len(all) == 1 && w.IsThisHost(all[0].Name)
 }
 
-// command finds a command that starts agents, and notes if there is none. It returns "" then, or if the only host is
+// command finds a command that starts agents, and notes if none exists. It returns "" then, or if the only host is
 // this one.
 func (w World) command(f *Found, names ...string) (path string) {
 	if w.alone(f.Hosts) {

@@ -382,7 +382,7 @@ func TestExpandCounts(t *testing.T) {
 	}
 }
 
-// Whatever comes, there are so many numbers as what stands in the list adds up to.
+// Whatever comes, there are as many numbers as the list adds up to.
 func FuzzExpandCounts(f *testing.F) {
 	for _, seed := range []string{"2(x3),1", "3,1(x2)", "1(x65536)", "1(x", ",,"} {
 		f.Add(seed)

@@ -9,7 +9,7 @@ import (
 )
 
 // Find returns the engine's job that this process is in. wanted is the name of an engine, "" for any, or [None]. The
-// result is nil if there is none, which is an error if wanted names one, and in a rank of gorun's, because its job has
+// result is nil if none exists, which is an error if wanted names one, and in a rank of gorun, because its job has
 // the hosts. A variable that cannot be parsed is an error.
 func Find(w World, wanted string) (*Found, error) {
 	if wanted == None {

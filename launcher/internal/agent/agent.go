@@ -80,7 +80,7 @@ type Agent struct {
 	health   *Health // nil: none
 }
 
-// Serve handles the head's frames until the connection ends, and then ends what is left of the job. Its error says why
+// Serve handles the head's frames until the connection ends, and then ends the rest of the job. Its error says why
 // the connection ended; it is an *OverError if the job of a node that joined is over.
 func Serve(link *wire.Link, cfg Config) error {
 	link.GuardHead(cfg.Joined != nil)

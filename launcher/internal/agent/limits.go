@@ -37,7 +37,7 @@ func (a *Agent) checkStart(s *wire.Start) error {
 	}
 	for i, app := range s.Apps {
 		if len(app.Argv) == 0 || app.Build && (i >= len(a.programs) || a.programs[i].Build == nil) {
-			return fmt.Errorf("the head wants program %q without arguments, or built, which is none to build", app.Path)
+			return fmt.Errorf("the head wants program %q without arguments, or built, although it is not a Go package", app.Path)
 		}
 	}
 	if err := checkWorlds(s.MPI.Worlds); err != nil {

@@ -360,7 +360,7 @@ func TestOtherNodesLearnOnceOfExits(t *testing.T) {
 	m.startServers()
 	m.job.plane.Receive(&exchange.Message{Kind: exchange.Watch})
 	m.rankEnded(6)
-	assert.Empty(t, said, "the servers have not said that they have heard all")
+	assert.Empty(t, said, "the servers have not said that they have received all")
 	second := world.Proc{World: "w", Rank: 1}
 	m.exited(second)
 	assert.Empty(t, said, "the other one may have words of it")

@@ -28,7 +28,7 @@ func TestSpawnedRanksThatHaveEnded(t *testing.T) {
 	for _, pid := range pids {
 		assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	}
-	assert.Len(t, j.sessions().Sessions, 0, "a sweep touches no stranger that has a number of theirs")
+	assert.Len(t, j.sessions().Sessions, 0, "a sweep spares other processes with a reused number")
 	assert.Empty(t, j.guard.Guarded().Ranks, "nor does the guard")
 	j.endings.mu.Lock()
 	assert.Zero(t, j.endings.exited)

@@ -253,7 +253,7 @@ func (j *job) requestedEnv(call, app int) []string {
 	return j.agent.cfg.Joined.inherited(apps[app].Env)
 }
 
-// claimRequest reports whether a rank of this node has requested exactly these programs, for at least so many
+// claimRequest reports whether a rank of this node has requested exactly these programs, for at least that number of
 // ranks, and marks the request as used.
 func (j *job) claimRequest(g *wire.Grow) bool {
 	j.spawns.mu.Lock()

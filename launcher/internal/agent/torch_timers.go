@@ -26,7 +26,7 @@ import (
 // negative time cancels it. startRanks opens the watchdog; then the goroutine of watchTimers owns it, except for
 // path.
 type watchdog struct {
-	path    string // "": there is none
+	path    string // "" without one
 	pipe    *os.File
 	timers  map[timerKey]fileTimer
 	noticed map[string]bool // kinds of notices already sent

@@ -395,7 +395,7 @@ func TestHintOfARank(t *testing.T) {
 		},
 		"a victim that says nothing":           {own: []string{silent}, others: [][]string{{"hello"}}},
 		"a victim is no way in which it ended": {own: []string{silent}, status: 137},
-		"a remark": {
+		"a comment": {
 			own: []string{"node1:17:45 [0] NCCL INFO Using network Socket", "ValueError: x"},
 		},
 		"a symptom of its own": {

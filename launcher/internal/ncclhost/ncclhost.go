@@ -32,7 +32,7 @@ func Read(ranks Ranks) nccl.Host { return read(os.DirFS("/"), localKernel{}, ran
 type kernel interface {
 	// MemoryPolicy returns why programs must not set a memory policy, nil if they may.
 	MemoryPolicy() error
-	// Shm returns the size of /dev/shm in bytes, -1 if there is none.
+	// Shm returns the size of /dev/shm in bytes, -1 if none exists.
 	Shm() int64
 	// Memlock returns the soft limit in bytes, -1 if unlimited.
 	Memlock() int64

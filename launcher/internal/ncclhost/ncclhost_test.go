@@ -72,19 +72,19 @@ func TestRead(t *testing.T) {
 				{Path: "/etc/nccl.conf", Text: "NCCL_DEBUG=WARN\n"},
 			}, Shm: -1, Memlock: -1},
 		},
-		"a file that the user names counts in place of his own": {
+		"a file that the user names replaces the user's own": {
 			"srv/my.conf A=1\nhome/u/.nccl.conf NCCL_ALGO=Ring|",
 			quiet{},
 			Ranks{Getenv: environ("HOME=/home/u", "NCCL_CONF_FILE=/srv/my.conf")},
 			nccl.Host{Conf: []nccl.ConfFile{{Path: "/srv/my.conf", Text: "A=1"}}, Shm: -1, Memlock: -1},
 		},
-		"and one that he names from where ranks begin": {
+		"and one relative to the ranks' directory": {
 			"srv/run/my.conf A=1\nmy.conf A=2",
 			quiet{},
 			Ranks{Getenv: environ("NCCL_CONF_FILE=my.conf"), Dir: func() string { return "/srv/run" }},
 			nccl.Host{Conf: []nccl.ConfFile{{Path: "my.conf", Text: "A=1"}}, Shm: -1, Memlock: -1},
 		},
-		"a container with one of NVIDIA's, and PyTorch": {
+		"a container with an NVIDIA one, and PyTorch": {
 			"dev/nvidiactl x\n.dockerenv x\nv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2 x\n" +
 				"v/lib/python3.11/site-packages/nvidia_nccl_cu12-2.25.1.dist-info/METADATA x\n" +
 				"sys/class/net/lo/operstate unknown\nsys/class/net/eth0/operstate up",

@@ -225,7 +225,7 @@ func TestNodeList(t *testing.T) {
 	assert.Empty(t, nodeList(nil))
 }
 
-// The words by which lines are known are those of the real library.
+// The words that identify lines are those of the real library.
 func TestWordsOfTheLibrary(t *testing.T) {
 	python := testneeds.Torch(t)
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "python3*", "site-packages", "nvidia",

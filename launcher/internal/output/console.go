@@ -40,7 +40,7 @@ type Config struct {
 
 	TailLines int // the most lines that Tail returns; 0 means DefaultTailLines
 
-	// Tap gets everything that Write gets from known ranks, before Write returns; nil: there is none. It must not block.
+	// Tap gets everything that Write gets from known ranks, before Write returns; nil: no tap. It must not block.
 	Tap func(rank, stream int, p []byte)
 }
 

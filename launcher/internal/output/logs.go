@@ -24,7 +24,7 @@ const DiskTimeout = 10 * time.Second
 // reads a rank's stream only with credit from both. A disk that fails or hangs costs the logs alone.
 type Logs struct {
 	plan    LogPlan
-	attempt string // its directory; "" if there is none
+	attempt string // its directory; "" if none exists
 	tees    map[teeKey]*tee
 	shared  [2]*logFile // filtered_stdout.log, filtered_stderr.log; nil without filters
 	disk    *disk

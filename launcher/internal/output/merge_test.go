@@ -24,9 +24,9 @@ func TestMerge(t *testing.T) {
 	c.Write(0, Stderr, []byte("oops\npart"))
 	c.Write(1, Stdout, []byte("out\n"))
 	c.EndStderr()
-	c.Notice("gorun: a remark")
+	c.Notice("gorun: a note")
 	require.NoError(t, c.Close(t.Context()))
 	require.Equal(t, "0<stderr>:oops\n1<stdout>:out\n0<stderr>:part\n", stdout.String())
-	require.Equal(t, "gorun: a remark\n", stderr.String())
+	require.Equal(t, "gorun: a note\n", stderr.String())
 	require.Equal(t, []string{"oops", "part"}, c.Tail(0, Stderr))
 }

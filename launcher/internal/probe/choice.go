@@ -55,9 +55,9 @@ type Choice struct {
 	Addr      netip.Addr
 	Endpoints []Endpoint // by node
 	Reason    string     // why this address, in one line
-	// Warning names nodes that reach node 0 but not each other; "" if there are none.
+	// Warning names nodes that reach node 0 but not each other; "" if none exist.
 	Warning string
-	// Note names nodes whose interface has addresses of another family than Addr, too; "" if there are none.
+	// Note names nodes whose interface has addresses of another family than Addr, too; "" if none exist.
 	Note string
 }
 

@@ -248,7 +248,7 @@ func TestChoose(t *testing.T) {
 			})},
 			addr: "fe80::1%eth0", interfaces: []string{"eth0", "eth0"},
 		},
-		"the user's address beats all others": {
+		"the user's address overrides all others": {
 			made: made{options: Options{Source: "--master-addr 10.9.0.1"}, hosts: madeHosts(2, func(i int) []port {
 				return []port{
 					{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel, named: i == 0},

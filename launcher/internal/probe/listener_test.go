@@ -63,7 +63,7 @@ func TestShortKeysAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "at least 16")
 }
 
-// A peer that sends back what it hears, or is silent, or talks nonsense, is nobody.
+// A peer that sends back what it receives, or is silent, or talks nonsense, is nobody.
 func TestUnknownPeersProveNothing(t *testing.T) {
 	for name, row := range map[string]struct {
 		serve   func(net.Conn)
@@ -95,7 +95,7 @@ func TestUnknownPeersProveNothing(t *testing.T) {
 	}
 }
 
-// Idle peers, scans and garbage neither stall nor grow the listener, and hear nothing.
+// Idle peers, scans and garbage neither stall nor grow the listener, and receive nothing.
 func TestManyUnknownPeers(t *testing.T) {
 	l := listen(t, 0)
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port()))

@@ -120,7 +120,7 @@ func (j *judge) differingInterfaces() {
 		func(node, usual int) string {
 			return fmt.Sprintf("sudo ip link set%s mtu %d", j.withDevice(" dev ", node), usual)
 		})
-	j.differing("the speed", "the slowest link sets a job's pace",
+	j.differing("the speed", "the slowest link limits a job's speed",
 		Endpoint.speed, func(n int) string { return bitRate(float64(n) * 1e6) },
 		func(node, _ int) string { return j.showSpeed(node) })
 }

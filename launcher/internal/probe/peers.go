@@ -81,7 +81,7 @@ func dialedPeers(nodes []Node, index int) bool {
 	return true
 }
 
-// gaps describes which nodes do not reach which if node 0 uses its address index; "" if there are none.
+// gaps describes which nodes do not reach which if node 0 uses its address index; "" if none exist.
 func gaps(nodes []Node, index int) string {
 	const limit = 3
 	var texts []string

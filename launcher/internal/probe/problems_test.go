@@ -147,8 +147,8 @@ func TestFlaws(t *testing.T) {
 		"an interface with another MTU and speed": {4, func(s *Survey) {
 			s.Endpoints[1].MTU, s.Endpoints[2].Mbps = 9000, 1000
 		}, []string{
-			"remark interface n2: the MTU of eth0 is 9000, on the others 1500",
-			"remark interface n3: the speed of eth0 is 1 Gbit/s, on the others 10 Gbit/s",
+			"note interface n2: the MTU of eth0 is 9000, on the others 1500",
+			"note interface n3: the speed of eth0 is 1 Gbit/s, on the others 10 Gbit/s",
 		}},
 		"an invented speed": {2, func(s *Survey) { s.Endpoints[1].Mbps, s.Endpoints[1].Device = 1000, false }, nil},
 		"a slow host": {4, func(s *Survey) {
@@ -158,17 +158,17 @@ func TestFlaws(t *testing.T) {
 				}
 			})
 		}, []string{
-			"remark speed n4: by eth0 no TCP connection from or to it carries more than 93.2 Mbit/s; between others 9.32 Gbit/s",
+			"note speed n4: by eth0 no TCP connection from or to it carries more than 93.2 Mbit/s; between others 9.32 Gbit/s",
 		}},
 		"slow links": {3, func(s *Survey) { each(s, func(w *Path) { w.Measured.Bytes /= 100 }) }, []string{
-			"remark speed n[1-3]: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to " +
+			"note speed n[1-3]: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to " +
 				"n2 at 10.0.0.2 (eth0) carries 93.2 Mbit/s, but the links have 10 Gbit/s",
 		}},
 		"a long way": {3, func(s *Survey) {
 			for _, w := range []*Path{s.way(1, 2), s.way(2, 1)} {
 				w.Result.RTT, w.Measured.RTT = 30*time.Millisecond, 20*time.Millisecond
 			}
-		}, []string{"remark speed n[1-2]: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes " +
+		}, []string{"note speed n[1-2]: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes " +
 			"20.0 ms, elsewhere 0.1 ms"}},
 		"networks that lead nowhere": {2, func(s *Survey) {
 			dead := func(i int, kind string) Candidate {
@@ -180,7 +180,7 @@ func TestFlaws(t *testing.T) {
 			s.aside(1, 2, dead(2, NoCarrier), Result{Problem: noAnswer})
 			s.aside(2, 1, dead(1, Ordinary), Result{Problem: noRoute})
 			s.aside(2, 1, Candidate{Addr: netip.MustParseAddr("10.7.0.1"), Bits: 24, Interface: "ib0"}, Result{RTT: 1})
-		}, []string{"remark interface n[1-2]: no host is reachable in the network 10.6.0.0/24 (eno1 of n1; eno2 " +
+		}, []string{"note interface n[1-2]: no host is reachable in the network 10.6.0.0/24 (eno1 of n1; eno2 " +
 			"of n2, no carrier); it is not used"}},
 		"IPv4 that leads nowhere beside IPv6": {2, func(s *Survey) {
 			four := s.Nodes[1].Candidates[0]
@@ -192,7 +192,7 @@ func TestFlaws(t *testing.T) {
 		}, []string{
 			"interface n2: the hosts use IPv6 (fd00::2), and no host reaches the IPv4 address 10.0.0.2 (eth0) of the " +
 				"same interface, which Gloo takes",
-			"remark interface n2: no host is reachable in the network 10.0.0.0/24 (eth0 of n2); it is not used",
+			"note interface n2: no host is reachable in the network 10.0.0.0/24 (eth0 of n2); it is not used",
 		}},
 		"IPv4 that works beside IPv6": {2, func(s *Survey) {
 			s.Endpoints[1].Addr, s.Endpoints[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
@@ -202,7 +202,7 @@ func TestFlaws(t *testing.T) {
 			})
 		}, nil},
 		"a tunnel": {2, func(s *Survey) { s.Endpoints[0].Kind, s.Endpoints[0].Interface = Tunnel, "wg0" }, []string{
-			"remark interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: no other network " +
+			"note interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: no other network " +
 				"connects all of them",
 		}},
 	} {
@@ -213,7 +213,7 @@ func TestFlaws(t *testing.T) {
 			for _, f := range s.Problems() {
 				line := f.Check + " " + f.String()
 				if f.Note {
-					line = "remark " + line
+					line = "note " + line
 				}
 				lines = append(lines, line)
 				require.Regexp(t, `^(ssh \S+ '?)?(sudo )?(nft list|ip|ping|ethtool|tracepath) `, f.Hint)
@@ -242,7 +242,7 @@ func TestHintsAreCommandsForThePlace(t *testing.T) {
 	}, hints)
 }
 
-// Names of hosts and interfaces are words of the command, whatever stands in them, and a
+// Names of hosts and interfaces are words of the command, whatever they contain, and a
 // link-local address has its interface.
 func TestHintsQuote(t *testing.T) {
 	s := surveyed(2)

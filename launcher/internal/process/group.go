@@ -229,7 +229,7 @@ func (g *Group) postAll(do func(*spawner)) {
 }
 
 // Signal sends sig to the process group of a rank. An exited rank stays a zombie until Close or Reap, so its number
-// cannot be reused: the signal reaches processes that the rank left in its group, and has no effect if there are none.
+// cannot be reused: the signal reaches processes that the rank left in its group, and has no effect if none exist.
 func (g *Group) Signal(id int, sig syscall.Signal) error { return g.kill(id, -1, sig) }
 
 // SignalProcess sends sig to the rank's process only.

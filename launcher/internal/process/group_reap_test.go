@@ -26,7 +26,7 @@ func TestReap(t *testing.T) {
 		g.Reap([]int{0, 2, 9})
 		assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 		require.ErrorIs(t, g.Signal(0, syscall.SIGTERM), process.ErrNotStarted)
-		require.NoError(t, syscall.Kill(g.story(1).pid, 0), "nobody wished that")
+		require.NoError(t, syscall.Kill(g.story(1).pid, 0), "the job did not end it")
 
 		again := exits(piped(0), 7)
 		g.forget(0)

@@ -267,7 +267,7 @@ func (g *Guard) Dismiss() {
 	}
 }
 
-// PID returns the pid of the guard process, 0 if there is none. [Guard.Replace] and other methods change it.
+// PID returns the pid of the guard process, 0 if none exists. [Guard.Replace] and other methods change it.
 func (g *Guard) PID() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -37,7 +37,7 @@ func TestPreparedGuard(t *testing.T) {
 	assert.Equal(t, g.PID(), p.SID, "its own session")
 	environ, err := os.ReadFile(procFile(g.PID(), "environ"))
 	require.NoError(t, err)
-	assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment are nobody else's")
+	assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment stay with us")
 	g.AddRank(noPID + 1)
 	assert.NoError(t, g.process.writeErr)
 
@@ -48,7 +48,7 @@ func TestPreparedGuard(t *testing.T) {
 	g.AddRank(noPID + 2)
 	assert.NoError(t, g.process.writeErr)
 	g.Dismiss()
-	require.NoError(t, g.Prepare(), "there is none to take over from")
+	require.NoError(t, g.Prepare(), "no earlier guard exists")
 	assert.Zero(t, g.PID())
 	assert.False(t, HasChildren())
 }

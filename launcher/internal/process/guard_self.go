@@ -10,7 +10,7 @@ import (
 // guardSelf describes this process to its guard.
 type guardSelf struct {
 	start Ticks
-	// environ is the guard's environment: only the marker of the job that this process itself is in, by which that
+	// environ is the guard's environment: only the marker of the job that this process itself is in, so that
 	// job's sweep finds the guard. The rest may hold secrets.
 	environ []string
 }

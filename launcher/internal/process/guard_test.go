@@ -63,7 +63,7 @@ func TestGuardIsNeutralAndHoldsNothing(t *testing.T) {
 	assert.NotContains(t, string(argv), "test", "neither the name nor the arguments of the launcher")
 	environ, err := os.ReadFile(procFile(g.PID(), "environ"))
 	require.NoError(t, err)
-	assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment are nobody else's")
+	assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment stay with us")
 
 	descriptors := descriptorsOf(t, g.PID())
 	require.Len(t, descriptors, 3)
@@ -204,7 +204,7 @@ func TestDeadGuardIsNoticedAndReplaced(t *testing.T) {
 	assert.NotEqual(t, died, g.Died(), "the replacement is watched anew")
 	g.AddRank(noPID + 2)
 	assert.NoError(t, g.process.writeErr)
-	assert.Equal(t, []int{noPID, noPID + 1, noPID + 2}, g.Guarded().Ranks, "what the dead guard was not told is kept")
+	assert.Equal(t, []int{noPID, noPID + 1, noPID + 2}, g.Guarded().Ranks, "what the dead guard did not receive is kept")
 }
 
 func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {

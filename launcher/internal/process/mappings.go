@@ -11,7 +11,7 @@ import (
 )
 
 // Mapped returns the base name of the first file mapped into a process whose base name has one of the prefixes; "" if
-// there is none, or the process cannot be read.
+// none exists, or the process cannot be read.
 func Mapped(pid int, prefixes ...string) string {
 	if file := MappedPath(pid, prefixes...); file != "" {
 		return path.Base(file)

@@ -17,7 +17,7 @@ type Owned struct {
 	Device, Inode uint64
 }
 
-// Identify identifies the file at an absolute path, without following a symbolic link. If there is none, Device and
+// Identify identifies the file at an absolute path, without following a symbolic link. Without one, Device and
 // Inode are 0.
 func Identify(path string) (Owned, error) {
 	if !filepath.IsAbs(path) { // the guard runs in /

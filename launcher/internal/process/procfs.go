@@ -261,7 +261,7 @@ func (d *procDir) stat(pid int) (p Proc, ok bool) {
 	return parseStat(line)
 }
 
-// marker returns the job marker in the environment that p was started with; "" if there is none or it cannot be read.
+// marker returns the job marker in the environment that p was started with; "" if none exists or it cannot be read.
 // The verdict is foreign, unless p has vanished or is executing.
 func (d *procDir) marker(p Proc) (Marker, verdict) {
 	text, err := d.read(strconv.Itoa(p.PID) + "/environ")

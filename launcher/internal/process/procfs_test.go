@@ -105,7 +105,7 @@ func TestMarkerInEnvironment(t *testing.T) {
 		{"in a value", environ("X=\nGORUN_JOB=a"), ""},
 		{"longer name", environ("GORUN_JOB_STORE=a"), ""},
 		{"twice", environ("GORUN_JOB=a", "GORUN_JOB=b"), "a"},
-		{"of a rank in a job of Slurm's", environ("GORUN_JOB_ENGINE=slurm:7", "SLURM_JOB_ID=7", "GORUN_JOB=a"), "a"},
+		{"of a rank inside Slurm", environ("GORUN_JOB_ENGINE=slurm:7", "SLURM_JOB_ID=7", "GORUN_JOB=a"), "a"},
 		{"of a batch job that a rank submitted", environ("GORUN_JOB_ENGINE=slurm:7", "SLURM_JOB_ID=8", "GORUN_JOB=a"), ""},
 		{"behind wiped memory", environ("", "", "GORUN_JOB=a", ""), "a"},
 	} {

@@ -67,11 +67,11 @@ func TestRanksTalkAtDescriptor3(t *testing.T) {
 			_, err := io.ReadFull(conn, got)
 			require.NoError(t, err)
 			assert.Equal(t, want, string(got))
-			_, err = fmt.Fprintf(conn, "and I heard %d", r.ID)
+			_, err = fmt.Fprintf(conn, "and I read %d", r.ID)
 			require.NoError(t, err)
 			require.NoError(t, conn.Close())
 			g.await(r)
-			assert.Equal(t, fmt.Sprintf("false and I heard %d <nil>\n", r.ID), g.text(r.ID)[0])
+			assert.Equal(t, fmt.Sprintf("false and I read %d <nil>\n", r.ID), g.text(r.ID)[0])
 		}
 	})
 }

@@ -146,7 +146,7 @@ func TestSessionOfAReapedRank(t *testing.T) {
 		{"older than the rank", nil, Proc{PID: 1, SID: rank, Start: 9}, foreign},
 		{"from the rank's time", nil, Proc{PID: 1, SID: rank, Start: 50}, ours},
 		{"from later", nil, young, pending},
-		{"a stranger who leads the session", nil, Proc{PID: rank, SID: rank, Start: 60}, pending},
+		{"another process that leads the session", nil, Proc{PID: rank, SID: rank, Start: 60}, pending},
 		{"from later, beside one from the rank's time", []Proc{{PID: 2, SID: rank, Start: 49}}, young, ours},
 		{"from later, beside a zombie from the rank's time", []Proc{{PID: 2, SID: rank, Start: 49, State: 'Z'}}, young, ours},
 	}

@@ -77,7 +77,7 @@ func (req *Request) checkLoader(name string, image *os.File, h head, header *elf
 	return problem
 }
 
-// loaderPath returns the path in the PT_INTERP segment, "" if there is none; ok is false for a damaged file.
+// loaderPath returns the path in the PT_INTERP segment, "" if none exists; ok is false for a damaged file.
 func loaderPath(image *os.File, h head, header *elf.Header64) (path string, ok bool) {
 	var segment elf.Prog64
 	size := binary.Size(segment)

@@ -94,7 +94,7 @@ func buildDir(dir string) string {
 	return dir
 }
 
-// module returns the directory with the go.mod for dir; "" if there is none.
+// module returns the directory with the go.mod for dir; "" if none exists.
 func module(dir string) string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -19,7 +19,7 @@ type portScan struct {
 	ports map[int]int
 }
 
-// suite returns the line of the first statement that sets MASTER_PORT whenever the suite runs; 0 if there is none.
+// suite returns the line of the first statement that sets MASTER_PORT whenever the suite runs; 0 if none exists.
 func (s *portScan) suite(suite []statement) (line int) {
 	for i := 0; i < len(suite) && line == 0; i++ {
 		if s.uncalled[&suite[i]] {

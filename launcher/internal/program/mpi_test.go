@@ -33,7 +33,7 @@ func TestFamilyOfNoMPIProgram(t *testing.T) {
 	}
 }
 
-// A program links what its linker was told to: an empty library with the name of an MPI
+// A program links what its linker was given: an empty library with the name of an MPI
 // library's is enough.
 func TestFamilyOfLinkedPrograms(t *testing.T) {
 	cc := testneeds.Program(t, testneeds.LayerGCC, "cc")

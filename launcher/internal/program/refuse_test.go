@@ -334,7 +334,7 @@ func TestRefuseWithoutPermission(t *testing.T) {
 	require.NoError(t, os.Chmod(dir+"/secret.py", 0o600))
 	require.NoError(t, os.Chmod(dir+"/closed", 0o600))
 	t.Cleanup(func() { _ = os.Chmod(dir+"/closed", 0o700) })
-	if os.Geteuid() != 0 { // then the owner takes the part of the stranger
+	if os.Geteuid() != 0 { // then the owner is the other user
 		require.NoError(t, os.Chmod(dir+"/mine", 0o070))
 		require.NoError(t, os.Chmod(dir+"/secret.py", 0o060))
 	}

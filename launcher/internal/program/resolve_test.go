@@ -300,7 +300,7 @@ func TestResolveWithoutReadPermission(t *testing.T) {
 	require.Equal(t, dir+"/secret", got.Path)
 }
 
-// The arguments of a wish are not shared with the answer.
+// The arguments of a request are not shared with the answer.
 func TestResolveCopiesArguments(t *testing.T) {
 	args := append(make([]string, 0, 8), "a")
 	got, err := Resolve(Request{Name: "/bin/sh", Args: args})

@@ -39,7 +39,7 @@ func (req *Request) suggest(name string, err *Error) *Error {
 	return err // no suggestions from PATH, such as reboot for report
 }
 
-// unquoted returns the file whose name a shell split at a blank, "" if there is none.
+// unquoted returns the file whose name a shell split at a blank, "" if none exists.
 func (req *Request) unquoted(name string) string {
 	const maxWords = 4
 	for _, word := range req.Args[:min(len(req.Args), maxWords)] {

@@ -145,7 +145,7 @@ func (c *client) handshake() error {
 		return err
 	}
 	if !strings.HasPrefix(answer, "SERVER PROTOCOL ") {
-		return fmt.Errorf("%.60q is no answer of NCCL's", answer)
+		return fmt.Errorf("%.60q is not an answer of NCCL", answer)
 	}
 	if answer, err = c.command(fmt.Sprintf("TIMEOUT %d", rankTimeout)); err == nil && answer != "OK" {
 		err = fmt.Errorf("TIMEOUT is answered by %.60q", answer)

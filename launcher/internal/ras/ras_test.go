@@ -204,7 +204,7 @@ func TestAskIsBounded(t *testing.T) {
 // Something else listens there.
 func TestAskAnotherServer(t *testing.T) {
 	for name, tc := range map[string]struct{ says, want string }{
-		"greets":       {"SSH-2.0-OpenSSH_9.6\r\n", `"SSH-2.0-OpenSSH_9.6" is no answer of NCCL's`},
+		"greets":       {"SSH-2.0-OpenSSH_9.6\r\n", `"SSH-2.0-OpenSSH_9.6" is not an answer of NCCL`},
 		"long-winded":  {strings.Repeat("x", 4096), "too long"},
 		"broken later": {"SERVER PROTOCOL 2\nOK\nOK\n{", "the answer of NCCL's RAS port"},
 		"other text":   {"SERVER PROTOCOL 2\nOK\nERROR: Unknown command\nhello\n", "does not begin with a version"},

@@ -155,7 +155,7 @@ func (r *ranks) known(t *testing.T) Status {
 	for {
 		s, err := Query(ctx, r.addr)
 		require.NoError(t, err)
-		strange := func(r Rank) bool { return r.PID <= 0 } // not heard of yet
+		strange := func(r Rank) bool { return r.PID <= 0 } // not known yet
 		if len(s.Communicators) == 1 && len(s.Communicators[0].Ranks) == len(r.list) &&
 			!slices.ContainsFunc(s.Communicators[0].Ranks, strange) {
 			return s

@@ -74,7 +74,7 @@ type Absence struct {
 type MPIAbort struct {
 	Code    int    `json:"exit_code"`
 	Message string `json:"message,omitempty"`
-	// Why is the rule of its own by which a rank failed that did not call it.
+	// Why is the reason for the failure of a rank that did not call it.
 	Why string `json:"reason,omitempty"`
 }
 

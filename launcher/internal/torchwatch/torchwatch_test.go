@@ -230,7 +230,7 @@ func TestCheck(t *testing.T) {
 		"no socket":                  {words: []string{torch}},
 		"unconnected UDP":            {words: []string{torch, "udp"}},
 		"a host, alone with PyTorch": {words: []string{torch, "thread:pt_tcpstore_uv", "served"}},
-		"both, and the worse is told": {
+		"both, and the worse is reported": {
 			words: []string{torch, "connect:" + deaf, "connect:" + refused}, want: &Finding{State: Refused},
 		},
 	} {

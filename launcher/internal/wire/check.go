@@ -4,7 +4,7 @@ import "time"
 
 // Check requests what a job would find on a node beside Facts. It follows Hello; Checked answers it.
 type Check struct {
-	// Dir is a directory to look for; "" is none.
+	// Dir is a directory to look for; "" is no directory.
 	Dir string
 	// Program requests to read the file of Hello's first program.
 	Program bool

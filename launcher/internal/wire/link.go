@@ -70,7 +70,7 @@ func (l *Link) Output(rank, stream int, p []byte) error {
 	return l.write(func(b []byte) []byte { return AppendOutput(b, rank, stream, p) })
 }
 
-// Stdin writes bytes for a rank's standard input, or its end if there are none.
+// Stdin writes bytes for a rank's standard input, or its end if none exist.
 func (l *Link) Stdin(rank int, p []byte) error {
 	return l.write(func(b []byte) []byte { return AppendStdin(b, rank, p) })
 }

@@ -329,7 +329,7 @@ type Hung struct {
 type Probe struct {
 	// Key is the job's for this purpose: at least 16 bytes.
 	Key []byte
-	// Node is the number by which this node authenticates itself.
+	// Node is the number in this node's authentication.
 	Node int
 	// Listen makes the node report its addresses and answer probes at all of them, at Port (at a free one if that is 0 or
 	// in use), until it opens the store or starts ranks.

@@ -27,7 +27,7 @@ type MPI struct {
 }
 
 // MPIEvent is an event of MPI that the head decides about: a rank aborted, or failed by a rule of its own, or ranks
-// wait for one in vain. Ranks have their numbers in the job.
+// wait for one without end. Ranks have their numbers in the job.
 type MPIEvent struct {
 	Rank  int // that aborted
 	Abort *spec.MPIAbort

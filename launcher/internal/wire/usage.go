@@ -21,7 +21,7 @@ type Used struct {
 	Call  int
 	At    time.Time
 	Ranks []RankUsage
-	// RAS is the answer of NCCL's RAS port at RASAddr, as in Hung; RASError is why there is none.
+	// RAS is the answer of NCCL's RAS port at RASAddr, as in Hung; RASError is why it is missing.
 	RAS      []byte
 	RASAddr  string
 	RASError string

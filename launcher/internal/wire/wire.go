@@ -207,7 +207,7 @@ func AppendOutput(b []byte, rank, stream int, p []byte) []byte {
 	return appendStream(b, TypeOutput, rank, stream, p)
 }
 
-// AppendStdin appends a Stdin frame: bytes for a rank's standard input, or its end if there are none.
+// AppendStdin appends a Stdin frame: bytes for a rank's standard input, or its end if none exist.
 func AppendStdin(b []byte, rank int, p []byte) []byte {
 	return appendStream(b, TypeStdin, rank, 0, p)
 }

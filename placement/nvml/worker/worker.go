@@ -74,7 +74,7 @@ func Answer(stdout io.Writer, wanted, version string, ask func() gpufacts.Facts)
 		said.Facts = &facts
 	}
 	if err := json.NewEncoder(stdout).Encode(said); err != nil {
-		return fmt.Errorf("write what NVIDIA's library told: %w", err)
+		return fmt.Errorf("write the facts of NVIDIA's library: %w", err)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (p Program) within(giveUp <-chan error) (gpufacts.Facts, error) {
 	}
 	text, err := run(path, p.Version, giveUp)
 	if err != nil {
-		return gpufacts.Facts{}, fmt.Errorf("NVIDIA's library was asked in vain (%s: %w)", shown(path), err)
+		return gpufacts.Facts{}, fmt.Errorf("NVIDIA's library gave no answer (%s: %w)", shown(path), err)
 	}
 	facts, err := p.read(text)
 	if err != nil {

@@ -125,8 +125,8 @@ func TestFacts(t *testing.T) {
 		"is half": {
 			"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "{\"format\":1,\"version\":\"v1\"}")`,
 		},
-		"floods": {"v1", "NVIDIA's library was asked in vain (gorun nvml-facts: the answer has no end)"},
-		"fails":  {"v1", "NVIDIA's library was asked in vain (gorun nvml-facts: exit status 3: no library today)"},
+		"floods": {"v1", "NVIDIA's library gave no answer (gorun nvml-facts: the answer has no end)"},
+		"fails":  {"v1", "NVIDIA's library gave no answer (gorun nvml-facts: exit status 3: no library today)"},
 	} {
 		t.Run(role, func(t *testing.T) {
 			t.Setenv(roleVariable, strings.TrimSpace(role))
@@ -153,7 +153,7 @@ func TestLibraryTellsNothing(t *testing.T) {
 func TestCrash(t *testing.T) {
 	t.Setenv(roleVariable, "crashes")
 	_, err := Program{Path: Itself}.within(never())
-	assert.ErrorContains(t, err, "NVIDIA's library was asked in vain (gorun nvml-facts: ")
+	assert.ErrorContains(t, err, "NVIDIA's library gave no answer (gorun nvml-facts: ")
 	assert.ErrorContains(t, err, "SIGSEGV")
 }
 
@@ -184,7 +184,7 @@ func TestHang(t *testing.T) {
 		giveUp <- errors.New("no answer within 15s")
 	}()
 	_, err := Program{Path: Itself}.within(giveUp)
-	assert.EqualError(t, err, "NVIDIA's library was asked in vain (gorun nvml-facts: no answer within 15s)")
+	assert.EqualError(t, err, "NVIDIA's library gave no answer (gorun nvml-facts: no answer within 15s)")
 	assert.Equal(t, syscall.ESRCH, syscall.Kill(<-gone, 0))
 }
 
@@ -248,7 +248,7 @@ func TestFind(t *testing.T) {
 	assert.ErrorContains(t, err, "neither in "+filepath.Dir(own))
 
 	_, err = Program{Path: filepath.Join(empty, "missing")}.within(never())
-	assert.EqualError(t, err, "NVIDIA's library was asked in vain ("+empty+"/missing: no such file or directory)")
+	assert.EqualError(t, err, "NVIDIA's library gave no answer ("+empty+"/missing: no such file or directory)")
 }
 
 // The caller can set the timeout.

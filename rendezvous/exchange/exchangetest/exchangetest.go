@@ -105,7 +105,7 @@ func (s *Star) wait() bool {
 	return !s.closed
 }
 
-// next returns a link with a message, -1 if there is none: the first one if rng is nil.
+// next returns a link with a message, -1 if none exists: the first one if rng is nil.
 func (s *Star) next(rng *rand.Rand) int {
 	first := 0
 	if rng != nil {

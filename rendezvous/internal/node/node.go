@@ -46,7 +46,7 @@ func (n *Node) Stuck(waiting []world.Proc, missing world.Proc) {
 	n.AfterUnlock(func() { n.Launcher.Stuck(waiting, missing) })
 }
 
-// Spawn has the launcher start a world. done is called with the lock held, after the user has been told why it failed.
+// Spawn has the launcher start a world. done is called with the lock held, after gorun has reported why it failed.
 // The caller holds the lock.
 func (n *Node) Spawn(s world.Spawn, done func(name string, err error)) {
 	n.AfterUnlock(func() {

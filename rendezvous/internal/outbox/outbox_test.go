@@ -112,7 +112,7 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	}
 	require.ErrorIs(t, o.Err(), ErrUnread)
 	_, err := ours.Read(make([]byte, 1))
-	require.ErrorIs(t, err, net.ErrClosed, "its reader hears of it")
+	require.ErrorIs(t, err, net.ErrClosed, "its reader learns of it")
 	o.Send([]byte("more"))
 	o.Settle(0)
 	read, err := io.Copy(io.Discard, client)

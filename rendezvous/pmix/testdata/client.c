@@ -17,7 +17,7 @@ static void check(const char *what, pmix_status_t rc) {
     exit(1);
   }
 }
-static void heard(size_t id, pmix_status_t st, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+static void on_event(size_t id, pmix_status_t st, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                   pmix_info_t *res, size_t nres, pmix_event_notification_cbfunc_fn_t cb, void *cbdata) {
   (void)id;(void)st;(void)source;(void)info;(void)ninfo;(void)res;(void)nres;
   events++;
@@ -66,7 +66,7 @@ static void notify(uint32_t size) {
   pmix_status_t code = PMIX_EXTERNAL_ERR_BASE - 7;
   pmix_info_t none;
   PMIX_INFO_LOAD(&none, PMIX_EVENT_NON_DEFAULT, NULL, PMIX_BOOL);
-  PMIx_Register_event_handler(&code, 1, NULL, 0, heard, reg, NULL);
+  PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, reg, NULL);
   while (!registered) usleep(1000);
   check("fence", PMIx_Fence(NULL, 0, NULL, 0));
   if (me.rank == 0) check("notify", PMIx_Notify_event(code, &me, PMIX_RANGE_NAMESPACE, &none, 1, NULL, NULL));

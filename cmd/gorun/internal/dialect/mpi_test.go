@@ -209,7 +209,7 @@ func TestMappingsOfLaunchers(t *testing.T) {
 	}
 	require.Equal(t, placement.ByL2, mustParse(t, "mpiexec -bind-to l2ucache:2 -n 2 x").Spec.Place.BindTo.Object)
 	for line, want := range map[string]string{
-		"mpiexec -map-by l4cache -n 2 x": `-map-by l4cache: unknown object "l4cache" (did you mean l3cache?); known are`,
+		"mpiexec -map-by l4cache -n 2 x": `-map-by l4cache: unknown object "l4cache" (did you mean l3cache?); known: `,
 		"mpiexec -map-by ib0 -n 2 x": "-map-by ib0: use --map-by nic, or --map-by dist:NAME for the NUMA nodes in " +
 			"the order of their distance to one",
 		"mpiexec -map-by gpu:2 -n 2 x":     "-map-by gpu:2: use --map-by gpu --gpus-per-rank 2",

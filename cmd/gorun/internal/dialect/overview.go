@@ -114,7 +114,7 @@ func Topics() []string {
 	return append(names, allTopics)
 }
 
-// TopicHelp returns the page of a topic. ok is false if there is none of that name.
+// TopicHelp returns the page of a topic. ok is false if none exists of that name.
 func TopicHelp(name string, commands []*cli.Command) (page string, ok bool) {
 	if name == allTopics {
 		return Gorun.Help(commands), true

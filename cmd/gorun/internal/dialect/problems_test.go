@@ -153,15 +153,15 @@ func TestProblems(t *testing.T) {
 		"torchrun --print-completion korn": {"--print-completion korn: not one of bash, zsh, fish"},
 
 		// binding, and options of other launchers
-		"gorun --bind-to croe x": {`--bind-to croe: unknown object "croe" (did you mean core?); known are none,` +
+		"gorun --bind-to croe x": {`--bind-to croe: unknown object "croe" (did you mean core?); known: none,` +
 			` board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
 		"gorun --map-by ppr:x:socket x": {`--map-by ppr:x:socket: ranks per object: "x" is no number from 1 to 1048576`},
 		"gorun --cpus-per-rank 0 x":     {"--cpus-per-rank 0: not a number from 1 to 1048576"},
 		"gorun --gpus 2,2 x":            {"--gpus 2,2: GPU 2 is named twice"},
 		"gorun --bind-mem near x": {"--bind-mem near: not one of preferred, bind, " +
 			"interleave, none"},
-		"gorun --numa-binding nodes x": {`--numa-binding nodes: unknown binding "nodes" (did you mean node?); known ` +
-			`are node, socket, exclusive, core-complex`},
+		"gorun --numa-binding nodes x": {`--numa-binding nodes: unknown binding "nodes" (did you mean node?); ` +
+			`known: node, socket, exclusive, core-complex`},
 		"gorun -mca btl": {"-mca needs a value: -mca KEY VALUE"},
 		"gorun --mca=btl -n 2 x": {"--mca=btl: a parameter and its value are needed: --mca " +
 			"KEY VALUE"},

@@ -69,7 +69,7 @@ func (d *Dialect) instead(missing *Option) string {
 func likely(a, b *Option) int { return cmp.Compare(max(a.Group, GroupLook), max(b.Group, GroupLook)) }
 
 // suggestion returns how to write an option that was probably meant: a refused one is replaced by what to use
-// instead, "" if there is none.
+// instead, "" if none exists.
 func (d *Dialect) suggestion(o *Option, name string) string {
 	if !o.Refused() {
 		return Spelling(name)

@@ -24,7 +24,7 @@ var warnings = []string{"-std=gnu11", "-Wall", "-Wextra", "-Werror"}
 // optimised is what cgo compiles the package with, beside the warnings.
 var optimised = []string{"-O3"}
 
-// sanitized finds accesses out of bounds and undefined behaviour. What is left out takes most of the compiler's time
+// sanitized finds accesses out of bounds and undefined behaviour. The omitted ones take most of the compiler's time
 // and finds nothing that the address sanitizer doesn't: the kernels reach memory by memcpy alone. Calls instead of
 // inline checks halve the time, too.
 var sanitized = []string{

@@ -37,7 +37,7 @@ func TestLayers(t *testing.T) {
 	for _, file := range files {
 		base := filepath.Base(file)
 		name := layerOf(base)
-		require.Contains(t, order, name, "%s stands in no layer", base)
+		require.Contains(t, order, name, "%s is in no layer", base)
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		texts[base] = string(text)

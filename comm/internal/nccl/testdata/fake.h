@@ -15,6 +15,6 @@ extern pthread_mutex_t fake_lock;          // over everything that both librarie
 int fake_device(void);                     // this thread's
 int fake_owns(const void *at, size_t bytes); // whether that is memory of a GPU; under the lock
 void fake_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
-const char *fake_told(const char *variable, const char *otherwise); // an environment variable
+const char *fake_setting(const char *variable, const char *otherwise); // an environment variable
 
 #endif

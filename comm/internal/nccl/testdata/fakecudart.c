@@ -27,7 +27,7 @@ static struct block {
     int device;
 } *blocks;
 
-const char *fake_told(const char *variable, const char *otherwise) {
+const char *fake_setting(const char *variable, const char *otherwise) {
     const char *value = getenv(variable);
     return value == NULL || *value == '\0' ? otherwise : value;
 }
@@ -35,7 +35,7 @@ const char *fake_told(const char *variable, const char *otherwise) {
 int fake_device(void) { return current; }
 
 void fake_log(const char *format, ...) {
-    const char *path = fake_told("FAKE_LOG", NULL);
+    const char *path = fake_setting("FAKE_LOG", NULL);
     if (path == NULL) return;
     pthread_mutex_lock(&log_lock);
     FILE *file = fopen(path, "a");
@@ -56,30 +56,30 @@ int fake_owns(const void *at, size_t bytes) {
     return 0;
 }
 
-// told is the code that a function shall fail with, 0 for none.
-static int told(const char *function) {
-    const char *fail = fake_told("FAKE_CUDA_FAIL", "");
+// failure is the code that a function shall fail with, 0 for none.
+static int failure(const char *function) {
+    const char *fail = fake_setting("FAKE_CUDA_FAIL", "");
     size_t n = strlen(function);
     return strncmp(fail, function, n) == 0 && fail[n] == ':' ? atoi(fail + n + 1) : SUCCESS;
 }
 
-static int devices(void) { return atoi(fake_told("FAKE_CUDA_DEVICES", "8")); }
+static int devices(void) { return atoi(fake_setting("FAKE_CUDA_DEVICES", "8")); }
 
 int FN(DriverGetVersion)(int *version) {
-    *version = atoi(fake_told("FAKE_CUDA_DRIVER", "13000"));
-    return told("DriverGetVersion");
+    *version = atoi(fake_setting("FAKE_CUDA_DRIVER", "13000"));
+    return failure("DriverGetVersion");
 }
 
 int FN(GetDeviceCount)(int *count) {
-    if (atoi(fake_told("FAKE_CUDA_DRIVER", "13000")) == 0) return INSUFFICIENT_DRIVER;
+    if (atoi(fake_setting("FAKE_CUDA_DRIVER", "13000")) == 0) return INSUFFICIENT_DRIVER;
     *count = devices();
-    return *count == 0 ? NO_DEVICE : told("GetDeviceCount");
+    return *count == 0 ? NO_DEVICE : failure("GetDeviceCount");
 }
 
 int FN(SetDevice)(int device) {
     if (device < 0 || device >= devices()) return INVALID_DEVICE;
     current = device;
-    return told("SetDevice");
+    return failure("SetDevice");
 }
 
 int FN(StreamCreateWithFlags)(void **stream, unsigned flags) {
@@ -87,14 +87,14 @@ int FN(StreamCreateWithFlags)(void **stream, unsigned flags) {
     made->device = current;
     *stream = made;
     fake_log("gpu %d StreamCreateWithFlags %u", current, flags);
-    return told("StreamCreateWithFlags");
+    return failure("StreamCreateWithFlags");
 }
 
 int FN(StreamDestroy)(void *stream) {
     struct fake_stream *s = stream;
     fake_log("gpu %d StreamDestroy pending %d", s->device, s->pending);
     free(s);
-    return told("StreamDestroy");
+    return failure("StreamDestroy");
 }
 
 int FN(StreamQuery)(void *stream) {
@@ -107,11 +107,11 @@ int FN(StreamQuery)(void *stream) {
 
 int FN(StreamSynchronize)(void *stream) {
     fake_log("gpu %d StreamSynchronize", ((struct fake_stream *)stream)->device);
-    return told("StreamSynchronize");
+    return failure("StreamSynchronize");
 }
 
 int FN(Malloc)(void **at, size_t bytes) {
-    int fail = told("Malloc");
+    int fail = failure("Malloc");
     fake_log("gpu %d Malloc %zu", current, bytes);
     if (fail != SUCCESS) return fail;
     struct block *b = malloc(sizeof *b);
@@ -136,7 +136,7 @@ int FN(Free)(void *at) {
     if (found == NULL) return INVALID_VALUE;
     free(found->at);
     free(found);
-    return told("Free");
+    return failure("Free");
 }
 
 int FN(MemcpyAsync)(void *to, const void *from, size_t bytes, int kind, void *stream) {
@@ -146,7 +146,7 @@ int FN(MemcpyAsync)(void *to, const void *from, size_t bytes, int kind, void *st
     pthread_mutex_unlock(&fake_lock);
     if (to_gpu != (kind != 2) || from_gpu != (kind != 1)) return INVALID_VALUE;
     memmove(to, from, bytes);
-    return told("MemcpyAsync");
+    return failure("MemcpyAsync");
 }
 
 const char *FN(GetErrorString)(int code) {

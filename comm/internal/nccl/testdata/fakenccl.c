@@ -62,7 +62,7 @@ static int fail(int code, const char *why) {
 }
 
 int ncclGetVersion(int *version) {
-    *version = atoi(fake_told("FAKE_NCCL_VERSION", "23007"));
+    *version = atoi(fake_setting("FAKE_NCCL_VERSION", "23007"));
     return SUCCESS;
 }
 
@@ -79,7 +79,7 @@ const char *ncclGetLastError(void *comm) {
 
 int ncclGetUniqueId(id_t128 *id) {
     static int made;
-    int code = atoi(fake_told("FAKE_NCCL_ID", "0"));
+    int code = atoi(fake_setting("FAKE_NCCL_ID", "0"));
     if (code != SUCCESS) return fail(code, "Bootstrap : no socket interface found");
     pthread_mutex_lock(&fake_lock);
     memset(id, 0x5a, sizeof *id); // the last bytes must arrive, too
@@ -101,7 +101,7 @@ static struct clique *clique_of(const id_t128 *id, int ranks) {
 }
 
 static int joining(void **comm, int ranks, const id_t128 *id, int rank, const struct config *config) {
-    const char *how = fake_told("FAKE_NCCL_INIT", "");
+    const char *how = fake_setting("FAKE_NCCL_INIT", "");
     fake_log("rank %d init %d GPU %d config %zu %x %u %d", rank, ranks, fake_device(), config->size, config->magic, config->version, config->blocking);
     if (config->size != 24 || config->magic != 0xcafebeef || config->version != 21400) return fail(INVALID_ARGUMENT, "config");
     if (ranks > MAX_RANKS || id->bytes[127] != 0x5a) return fail(INVALID_ARGUMENT, "id");
@@ -255,7 +255,7 @@ static void progress(void) {
 
 // post gives a communicator's operations to its stream.
 static void post(struct comm *c) {
-    const char *how = fake_told("FAKE_NCCL_RUN", "");
+    const char *how = fake_setting("FAKE_NCCL_RUN", "");
     for (struct op *o = ops; o != NULL; o = o->next) {
         if (o->comm != c || o->posted) continue;
         o->stream->pending++;
@@ -270,8 +270,8 @@ int ncclCommGetAsyncError(void *comm, int *state) {
     struct comm *c = comm;
     pthread_mutex_lock(&fake_lock);
     *state = c->state;
-    if (c->state == SUCCESS && (c->clique->joined < c->clique->ranks || strcmp(fake_told("FAKE_NCCL_INIT", ""), "hang") == 0)) *state = IN_PROGRESS;
-    if (c->finalized && strcmp(fake_told("FAKE_NCCL_END", ""), "hang") == 0) *state = IN_PROGRESS;
+    if (c->state == SUCCESS && (c->clique->joined < c->clique->ranks || strcmp(fake_setting("FAKE_NCCL_INIT", ""), "hang") == 0)) *state = IN_PROGRESS;
+    if (c->finalized && strcmp(fake_setting("FAKE_NCCL_END", ""), "hang") == 0) *state = IN_PROGRESS;
     if (*state == SUCCESS && c->shy > 0) {
         *state = IN_PROGRESS;
         if (--c->shy == 0) post(c);

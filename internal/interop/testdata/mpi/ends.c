@@ -28,7 +28,7 @@
 static const char *way;
 static int chosen, code;
 
-/* The child of `both`, and a pipe by which it hears that it is its turn. */
+/* The child of `both`, and a pipe that gives it its turn. */
 static pid_t second;
 static int turn[2];
 

@@ -4,20 +4,20 @@
 #include <string.h>
 #include <unistd.h>
 
-static char heard[4][1 << 10]; // by rank, both channels
+static char received[4][1 << 10]; // by rank, both channels
 static volatile unsigned missing;
 
-static void hear(size_t handler, pmix_iof_channel_t channel, pmix_proc_t *source, pmix_byte_object_t *text,
+static void receive(size_t handler, pmix_iof_channel_t channel, pmix_proc_t *source, pmix_byte_object_t *text,
                  pmix_info_t info[], size_t ninfo)
 {
     (void)handler, (void)info, (void)ninfo;
-    size_t at = strlen(heard[source->rank]);
+    size_t at = strlen(received[source->rank]);
     for (size_t i = 0; i < text->size; i++) {
         if (text->bytes[i] == '\n') {
-            at += sprintf(heard[source->rank] + at, " (%d),", channel);
+            at += sprintf(received[source->rank] + at, " (%d),", channel);
             missing--;
         } else {
-            heard[source->rank][at++] = text->bytes[i];
+            received[source->rank][at++] = text->bytes[i];
         }
     }
 }
@@ -34,7 +34,7 @@ int main(void)
         printf("early\n"), fflush(stdout);
     }
     missing = 2 * (ranks - 1) + 1;
-    if (me.rank == 0 && PMIx_IOF_pull(&all, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL | PMIX_FWD_STDERR_CHANNEL, hear, NULL,
+    if (me.rank == 0 && PMIx_IOF_pull(&all, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL | PMIX_FWD_STDERR_CHANNEL, receive, NULL,
                                       NULL) < 0) return 3;
     PMIx_Fence(&all, 1, NULL, 0);
     if (me.rank != 0) {
@@ -42,7 +42,7 @@ int main(void)
         fprintf(stderr, "err\n");
     }
     for (int i = 0; me.rank == 0 && missing > 0 && i < 6000; i++) usleep(10000);
-    for (unsigned rank = 1; me.rank == 0 && rank < ranks; rank++) printf("heard of %u: %s\n", rank, heard[rank]);
+    for (unsigned rank = 1; me.rank == 0 && rank < ranks; rank++) printf("from %u: %s\n", rank, received[rank]);
     PMIx_Fence(&all, 1, NULL, 0);
     return PMIx_Finalize(NULL, 0);
 }

@@ -199,5 +199,5 @@ func sshd(d testhosts.SSHD, verb string, options []string) error {
 	if act := verbs[verb]; act != nil {
 		return act()
 	}
-	return fmt.Errorf("sshd: %q is none of stop, kill, start, freeze and thaw", verb)
+	return fmt.Errorf("sshd: %q is not stop, kill, start, freeze or thaw", verb)
 }

@@ -18,10 +18,11 @@ import (
 	"gorun/internal/testslurm"
 )
 
-// about stands before the options in the help.
+// about precedes the options in the help.
 const about = `Usage: testslurm [options]
 
-Starts a Slurm of its own on this host, and prints the line by which other terminals find it: export SLURM_CONF=...
+Starts a Slurm of its own on this host,
+	and prints the line that makes it known in other terminals: export SLURM_CONF=...
 Ctrl-C, SIGTERM and SIGHUP end it. Then every process with that SLURM_CONF in its environment is killed: daemons, jobs,
 and whatever was started where the line was typed, such as editors and shells begun after it.
 

@@ -1,4 +1,4 @@
-# $1 bytes of standard input to standard output. Nobody on this host has a lease yet, and sshd hears of a cut cable after hours: so
+# $1 bytes of standard input to standard output. Nobody on this host has a lease yet, and sshd notices a cut cable after hours: so
 # the reader is ended once none has come for 20 seconds, as the kernel counts them. The one who looks sleeps by reading from the
 # reader, so that nothing is left of it when that ends. Where there is no timeout, or no count, the reader waits.
 bring() {

@@ -37,7 +37,7 @@ say need files
 # The last entry tells that the archive is whole: one that was cut between two entries looks like one.
 gr_w=$(LC_ALL=C; export LC_ALL; exec 2>&1; bring @BYTES@ | tar -x -p -o -f - -C "$gr_d" && { [ -e "$gr_d/@LAST@" ] || { echo "not all of it arrived"; exit 1; }; }) || { say broken $gr_w; drop; }
 rm -f "$gr_d/@LAST@"
-# Our number is for the agent, which hears when the head is lost: a shell ends its read by a signal, but would wait for a command.
+# Our number is for the agent, which notices when the head is lost: a shell ends its read by a signal, but would wait for a command.
 say landed $$ "$gr_d"
 while read -r gr_l; do :; done
 drop

@@ -60,7 +60,7 @@ func (s *session) readError(ctx context.Context, err error) error {
 }
 
 // lastOutput returns the command's last lines, from standard error or else from before the mark, after prefix; "" if
-// there are none.
+// none exists.
 func (s *session) lastOutput(prefix string) string {
 	lines := remote.LastLines(s.process.Stderr())
 	if lines == "" {

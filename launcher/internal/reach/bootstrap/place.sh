@@ -11,7 +11,7 @@ case ${TMPDIR-} in /tmp|/tmp/) ;; /*) "$1" "$TMPDIR" "$TMPDIR/gorun-$gr_u" && re
 }
 
 # Makes $2 in $1, for this user alone, and sees that programs can be started from there.
-# It speaks in the C locale, as some of its words are told to the user.
+# It speaks in the C locale, as the user may see its messages.
 usable() {
 [ -d "$2" ] || mkdir -m 700 "$2" || [ -d "$2" ] || return
 alone "$1" "$2" || return

@@ -32,7 +32,7 @@ func TestWhereTheCopyGoes(t *testing.T) {
 	for _, test := range []struct{ name, setup, place string }{
 		{"home", "true", "/mnt/.cache/gorun/"},
 		{"another cache", "mkdir /mnt/else && export XDG_CACHE_HOME=/mnt/else/there", "/mnt/else/there/gorun/"},
-		{"a relative cache is none", "export XDG_CACHE_HOME=else", "/mnt/.cache/gorun/"},
+		{"a relative cache is ignored", "export XDG_CACHE_HOME=else", "/mnt/.cache/gorun/"},
 		{"home is read-only", "mount -o remount,ro /mnt", "/tmp/gorun-0/"},
 		{"home is full", "mount -o remount,size=64k /mnt", "/tmp/gorun-0/"},
 		{"home is noexec", "mount -o remount,noexec /mnt", "/tmp/gorun-0/"},

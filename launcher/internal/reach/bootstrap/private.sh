@@ -1,4 +1,4 @@
-# What a host keeps of ours nobody else may change: not the directory, not what is in it, and no directory above it, by which the
+# Other users may change nothing of ours on a host: not the directory, not its content, and no directory above it, through which the
 # whole could be replaced. Such a file only this user or root can have changed, so that a program which is there is started without
 # hashing it again (20 MB: 60 ms and more).
 

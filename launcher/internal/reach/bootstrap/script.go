@@ -60,7 +60,7 @@ type variables struct {
 	count       int
 }
 
-// ref returns the word that stands for the text in the script.
+// ref returns the word that expands to the text in the script.
 func (v *variables) ref(text string) string {
 	if isPlain(text) {
 		return text

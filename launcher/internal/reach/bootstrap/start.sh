@@ -54,7 +54,7 @@ all() { for gr_i in $gr_f; do gr_j=${gr_i#*:}; arrive "${gr_i%%:*}" "${gr_j%%:*}
 gr_w=$(LC_ALL=C; export LC_ALL; all 2>&1) || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
 gr_w=$("$gr_x/gorun" @CHECK@ 2>&1 >/dev/null </dev/null) || { gr_c=$?; rm -rf "$gr_x"; say bad $gr_c $gr_w; exit 0; }
 
-# gorun itself comes last: where it stands the others stand too.
+# gorun itself comes last: once it is there the others are there, too.
 settle() {
 umask 077
 [ -d "$gr_d/$gr_k" ] || mkdir "$gr_d/$gr_k" || [ -d "$gr_d/$gr_k" ] || return

@@ -25,7 +25,7 @@ type command struct {
 	once     sync.Once     // closes failed
 }
 
-// namePlaceholder stands for the program's random name in engine.Start.Bcast.
+// namePlaceholder is replaced by the program's random name in engine.Start.Bcast.
 const namePlaceholder = "{name}"
 
 // startCommand starts the engine's command and passes it the invitation. broadcast has the engine
@@ -48,7 +48,7 @@ func startCommand(cfg *Config, i *Invitation, broadcast bool, report func(messag
 	if cfg.Start.ByFile {
 		var file string
 		if file, removeInvitation, err = writeFile(cfg.Dir, input); err != nil {
-			return nil, nil, fmt.Errorf("write the file by which agents find the head: %w", err)
+			return nil, nil, fmt.Errorf("write the file that leads agents to the head: %w", err)
 		}
 		agent[len(agent)-1] += ":" + file
 		input = nil

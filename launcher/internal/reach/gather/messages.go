@@ -50,7 +50,7 @@ const overlap = "--overlap"
 // maxLine is in bytes; a longer line counts as several.
 const maxLine = 4 << 10
 
-// patterns classify messages; the first match counts. A star stands for any text. Unless noted they
+// patterns classify messages; the first match counts. A star matches any text. Unless noted they
 // come from src/srun, src/slurmd/slurmstepd and src/common/slurm_errno.c of Slurm 20.11 to 24.11.
 var patterns = []struct {
 	pattern string

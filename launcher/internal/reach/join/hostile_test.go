@@ -92,7 +92,7 @@ func TestRandomPeers(t *testing.T) {
 		r := testneeds.Rand(t)
 		h, _ := listenAt(t, 4, key)
 		var hello bytes.Buffer
-		require.NoError(t, writeMessage(&hello, &Hello{Version: "v1", ID: "job", NumNodes: 4, NodeRank: 9, Host: "stranger"}))
+		require.NoError(t, writeMessage(&hello, &Hello{Version: "v1", ID: "job", NumNodes: 4, NodeRank: 9, Host: "other"}))
 		nodes := make([]*coming, 4)
 		scans := testneeds.Count(100, 1000)
 		for i := range scans {
@@ -174,14 +174,14 @@ func TestTalkIsBounded(t *testing.T) {
 	log := newLog()
 	others := notices{notify: log.tell}
 	for i := range 1000 {
-		others.addPerAddr(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), "a stranger %d", i)
-		others.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "a stranger %d", i)
+		others.addPerAddr(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), "peer %d", i)
+		others.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "peer %d", i)
 	}
 	require.Len(t, log.lines, maxNotices+1)
 	require.Contains(t, log.lines[maxNotices], "they are not reported")
 	h, log := listenAt(t, 2, secret)
 	for i := range 100 {
-		h.peerNotices.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "a stranger")
+		h.peerNotices.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "a peer")
 	}
 	node := come(t, t.Context(), settings(port(h), 2, 1, bytes.Repeat([]byte("x"), 32)))
 	<-node.done

@@ -107,7 +107,7 @@ func TestOneUserOnOneHost(t *testing.T) {
 			}
 			h, err := Listen(t.Context(), at(0, 0))
 			if addr == "::1" && errors.Is(err, unix.EADDRNOTAVAIL) {
-				testneeds.Skip(t, "ipv6", "there is none here")
+				testneeds.Skip(t, "ipv6", "this host has no IPv6")
 			}
 			require.NoError(t, err)
 			defer h.Close()

@@ -223,7 +223,7 @@ func (h *Head) welcome(members []*Member) {
 	}
 }
 
-// noticeDelay is the time after which the user is told once what a node waits for.
+// noticeDelay is the time after which a node reports once what it waits for.
 const noticeDelay = 5 * time.Second
 
 func (h *Head) progress() string {

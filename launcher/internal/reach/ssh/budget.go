@@ -11,12 +11,12 @@ import (
 // errTimeout is the cause of a budget's context when its time is up.
 var errTimeout = errors.New("out of time")
 
-// budget is a time limit that stands still while the user answers a prompt.
+// budget is a time limit that pauses while the user answers a prompt.
 type budget struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	limit   time.Duration
-	outer   *budget  // stands still with it
+	outer   *budget  // pauses with it
 	waiting []string // keys of the jump hosts that wait for this login
 
 	mu        sync.Mutex

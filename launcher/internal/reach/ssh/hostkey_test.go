@@ -24,7 +24,7 @@ func know(t *testing.T, server *remotetest.Server, lines ...string) {
 
 // unknownKey returns a key that belongs to no server.
 func unknownKey(t *testing.T, kind string) string {
-	return remotetest.Keygen(t, filepath.Join(t.TempDir(), "stranger"), kind, "")
+	return remotetest.Keygen(t, filepath.Join(t.TempDir(), "unknown"), kind, "")
 }
 
 func TestUnknownHostKeyIsRefused(t *testing.T) {

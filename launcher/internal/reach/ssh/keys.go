@@ -28,7 +28,7 @@ type keyring struct {
 	agents map[string]*agentConn
 }
 
-// keyFile is the content of an identity file. A file with only a public key stands for a private key in the agent.
+// keyFile is the content of an identity file. A file with only a public key selects a private key in the agent.
 type keyFile struct {
 	path   string
 	signer ssh.AlgorithmSigner // nil without an unlocked private key

@@ -80,7 +80,7 @@ func (p *proxy) lastOutput() string {
 	return ""
 }
 
-// proxyAddress stands for both ends of a proxy's connection.
+// proxyAddress is the address of both ends of a proxy's connection.
 type proxyAddress struct{}
 
 func (proxyAddress) Network() string { return "proxy" }

@@ -99,7 +99,7 @@ func (c *Client) settings(ctx context.Context, target remote.Target) (*settings,
 	return c.fromOptions(target, options)
 }
 
-// lookPath finds a program in the user's PATH; "" if there is none.
+// lookPath finds a program in the user's PATH; "" if none exists.
 func (c *Client) lookPath(name string) string {
 	for _, dir := range filepath.SplitList(c.environ["PATH"]) {
 		path := filepath.Join(cmp.Or(dir, "."), name)

@@ -8,7 +8,7 @@
 
 #include "../../kernels.h"
 
-// decode16 is the value of a 16-bit float with so many bits of exponent; a NaN is handled by the callers.
+// decode16 is the value of a 16-bit float with that number of exponent bits; a NaN is handled by the callers.
 static double decode16(unsigned h, int exponent_bits)
 {
 	const int mantissa_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;

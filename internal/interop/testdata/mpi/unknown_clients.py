@@ -1,4 +1,4 @@
-"""Rank 1 of 2 has others come to PMI_PORT who are not rank 0, and prints what they hear: a
+"""Rank 1 of 2 connects to PMI_PORT as other clients than rank 0, and prints the replies: a
 process of another user's if it is root, and one of its own. Then both run the command in
 their arguments."""
 
@@ -10,14 +10,14 @@ CLIENT = """
 import os, socket
 host, port = os.environ["PMI_PORT"].split(":")
 with socket.create_connection((host, int(port))) as server:
-    heard = b""
+    received = b""
     try:
         server.sendall(b"cmd=initack pmiid=0\\n")
         while more := server.recv(1000):
-            heard += more
+            received += more
     except ConnectionError:
         pass
-print(heard)
+print(received)
 """
 
 if os.environ["RANK"] == "1":
