@@ -234,7 +234,7 @@ func TestMissingAgents(t *testing.T) {
 				"are busy", "squeue -s",
 		},
 		"incomplete": {"n3: no agent connected within 1s", ""},
-		"unknown":   {"an agent connected from other, which is not a host of the job", ""},
+		"unknown":    {"an agent connected from other, which is not a host of the job", ""},
 		"twice":      {"two agents connected from n1", ""},
 		"forger":     {"n[1-3]: no agent connected within 1s", ""},
 		"missing":    {"execve()", "on n3 it is missing or different"},

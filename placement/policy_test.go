@@ -38,7 +38,7 @@ func sampleMachines(t testing.TB) map[string]Machine {
 		"one CPU":             synthetic(t, "pack:1 numa:1 core:1 pu:1"),
 		"laptop":              renumbered(synthetic(t, "pack:1 numa:1 l3:1 l2:4 core:1 pu:2")),
 		"hybrid":              hybrid,
-		"nothing known":        flat,
+		"nothing known":       flat,
 		"quota":               quota,
 		"two packages":        renumbered(synthetic(t, "pack:2 numa:1 l3:1 core:32 pu:2")),
 		"many caches":         renumbered(synthetic(t, "pack:2 numa:1 l3:8 core:8 pu:2")),

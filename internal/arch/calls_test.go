@@ -293,7 +293,7 @@ func TestCallRulesCatch(t *testing.T) {
 			wrongCalls, "comm/internal/nccl/a.go", `import "os"; func libraryEnvironment() { os.Getenv("X") }`, 0,
 		},
 		"environment beside them": {wrongCalls, "comm/internal/nccl/a.go", `import "os"; func f() { os.Getenv("X") }`, 1},
-		"environment in Self": {wrongCalls, "env/self.go", `import "os"; func Self() { os.Getenv("X") }`, 0},
+		"environment in Self":     {wrongCalls, "env/self.go", `import "os"; func Self() { os.Getenv("X") }`, 0},
 		"exit in Main":            {wrongCalls, "launcher/main.go", `import "os"; func Main() { os.Exit(1) }`, 0},
 		"exit beside Main":        {wrongCalls, "launcher/main.go", `import "os"; func finish() { os.Exit(1) }`, 1},
 		"Main of another package": {wrongCalls, "launcher/job/main.go", `import "os"; func Main() { os.Exit(1) }`, 1},

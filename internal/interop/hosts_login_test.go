@@ -20,13 +20,13 @@ func TestHostsAndTheirLogins(t *testing.T) {
 	t.Parallel()
 	f := raise(t, testhosts.Config{Hosts: 4})
 	for name, test := range map[string]func(*testing.T, fleet){
-		"jump host":               throughJumpHost,
-		"certificate":             byCertificate,
-		"key of an agent alone":   byAgent,
-		"encrypted key":           byEncryptedKey,
-		"shells":                  throughShells,
+		"jump host":                  throughJumpHost,
+		"certificate":                byCertificate,
+		"key of an agent alone":      byAgent,
+		"encrypted key":              byEncryptedKey,
+		"shells":                     throughShells,
 		"host keys of other servers": hostKeys,
-		"homes":                   withoutHomes,
+		"homes":                      withoutHomes,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, f) }) // sequential: some tests change the hosts
 	}

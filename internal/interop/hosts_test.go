@@ -156,7 +156,7 @@ func TestHosts(t *testing.T) {
 		"log files":                      logFiles,
 		"failures and restarts":          failuresAndRestarts,
 		"signals":                        signals,
-		"secrets and other hosts":          secretsAndOtherHosts,
+		"secrets and other hosts":        secretsAndOtherHosts,
 		"missing programs and folders":   missing,
 		"an external program for ssh":    externalPrograms,
 		"programs beside ranks":          programsBesideRanks,

@@ -137,7 +137,7 @@ func TestBrokenMessages(t *testing.T) {
 		into any
 		body []byte
 	}{
-		"an unknown form":         {new(int), []byte{3}},
+		"an unknown form":             {new(int), []byte{3}},
 		"a form of texts":             {new(int), []byte{distinct}},
 		"a flag of 2":                 {new(bool), numbers(same, 2)},
 		"a number that is too large":  {new(uint8), numbers(same, 256)},
@@ -145,7 +145,7 @@ func TestBrokenMessages(t *testing.T) {
 		"more texts than are there":   {new([]string), append(numbers(same, 2), distinct, same, 2, same, 1, 'a', same, 2)},
 		"a text of a negative number": {new([]string), append(numbers(same, 2), distinct, same, 2, same, 1, 'a', same, 1)},
 		"CPUs that run backwards":     {new(placement.CPUSet), []byte("\x08\x033-1")},
-		"an invalid address":     {new(netip.Addr), []byte("\x08\x03x.y")},
+		"an invalid address":          {new(netip.Addr), []byte("\x08\x03x.y")},
 	} {
 		assert.Error(t, readMessage(tc.body, tc.into), name)
 	}
