@@ -46,7 +46,7 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 		return &Error{
 			Code: job.ExitUsage, Text: "--copy: " + s.spec.Reach.Engine.Job +
 				" starts the agents, and no files can be sent before that",
-			Hint: "put the files where all nodes see them, or add --engine none to use SSH",
+			Hint: "put the files where all nodes see them, or add `--engine none` to use SSH",
 		}
 	}
 	program := cmp.Or(s.spec.Reach.Agent, s.settings.executable)

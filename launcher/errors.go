@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"gorun/internal/shellwords"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 )
@@ -139,7 +140,7 @@ func (s *session) copyHint(text string) string {
 			continue
 		}
 		if info, err := os.Stat(app.Program); err == nil && info.Mode().IsRegular() {
-			return "add --copy " + app.Program + " to send this host's file to the others"
+			return "add `--copy " + shellwords.Quote(app.Program) + "` to send this host's file to the others"
 		}
 	}
 	return ""

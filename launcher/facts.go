@@ -55,7 +55,7 @@ func (s *session) receiveFacts(n *node) error {
 	case facts.DirError != "":
 		return &Error{
 			Code: job.ExitLauncher, Text: printable.Text(facts.DirError),
-			Hint: "add --chdir DIR to name a directory that each host has",
+			Hint: "add `--chdir DIR` to name a directory that each host has",
 		}
 	}
 	n.facts = job.Facts{Facts: facts.Facts, Remote: !n.host.Here, Joined: n.joined}
@@ -164,7 +164,7 @@ func versionError(n *node, version int) error {
 	return &Error{
 		Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s has wire version %d, this gorun has %d",
 			n.name, version, wire.Version),
-		Hint: "use the same gorun on all hosts; leave --agent out to have it copied there",
+		Hint: "use the same gorun on all hosts; without `--agent` it is copied there",
 	}
 }
 

@@ -79,9 +79,9 @@ func (s *session) joinConfig() (join.Config, error) {
 // secretHint lists the ways for nodes to get a secret, or to do without, the best first.
 const secretHint = "" +
 	"run `gorun token --save` once, where all nodes share your home directory, then the same line again\n" +
-	"run `gorun token --out job.token`, and add --token-file job.token on each node, which has a copy of that file\n" +
-	"use -H HOST,... in place of --nnodes: gorun then starts the other nodes over SSH, and needs no token\n" +
-	"add --insecure-join on each node, if nobody whom you do not trust can reach that port"
+	"run `gorun token --out job.token`, and add `--token-file job.token` on each node, which has a copy of that file\n" +
+	"use `-H HOST,...` in place of `--nnodes`: gorun then starts the other nodes over SSH, and needs no token\n" +
+	"add `--insecure-join` on each node, if nobody whom you do not trust can reach that port"
 
 func joinError(err error) error {
 	if _, ok := errors.AsType[*join.NoSecretError](err); ok {

@@ -60,9 +60,9 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 // ports and the job's id, are job.AtStart. Errors are those of Run.
 func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) {
 	if spec.Join != nil {
-		hint := "use -H HOST,...: gorun then queries the hosts itself"
+		hint := "use `-H HOST,...`: gorun then queries the hosts itself"
 		if spec.Join.EngineSignals {
-			hint = "run gorun --dry-run in the allocation, without srun"
+			hint = "run `gorun --dry-run PROGRAM` in the allocation, without srun"
 		}
 		return nil, &Error{
 			Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are not known yet",

@@ -70,8 +70,8 @@ func (s *session) openStore() (job.Opened, error) {
 			text += " as " + s.spec.Store.From + " says"
 		}
 		if s.portFromScript {
-			opened.Hint = `os.environ.setdefault("MASTER_PORT", ...) in the script leaves the port to gorun; ` +
-				`--store=rank0 starts it all the same`
+			opened.Hint = "set MASTER_PORT with os.environ.setdefault in the script to leave the port to gorun, " +
+				"or add `--store=rank0` to start the script as it is"
 		}
 		return job.Opened{},
 			s.rank0Error(&Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint})

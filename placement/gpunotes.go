@@ -57,8 +57,8 @@ func (r Request) farNote(ranks []Rank, nodes []mapping) string {
 		}
 		texts = append(texts, describeFar(group))
 	}
-	option, hint := r.remedy()
-	return fmt.Sprintf("%s puts ranks away from their GPUs: %s; %s", option, strings.Join(texts, ", "), hint)
+	option, better := r.remedy()
+	return fmt.Sprintf("%s puts ranks away from their GPUs: %s; %s", option, strings.Join(texts, ", "), better)
 }
 
 // describeFar describes ranks that have the same NUMA nodes.
@@ -94,8 +94,8 @@ func nodeList(list string) string {
 	return "node " + list
 }
 
-// remedy returns the option that keeps ranks from their GPUs, and a hint that brings them near.
-func (r Request) remedy() (option, hint string) {
+// remedy returns the option that keeps ranks from their GPUs, and how to have them near.
+func (r Request) remedy() (option, better string) {
 	switch {
 	case r.RankFile != nil:
 		return r.RankFile.From, "without it they are near"

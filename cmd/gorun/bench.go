@@ -391,8 +391,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-const collectivesHint = "hint: gorun bench needs gorun built with cgo: make gorun-gpu, or CGO_ENABLED=1 go build " +
-	"-o gorun-gpu ./cmd/gorun, in gorun's sources; put gorun-gpu beside gorun"
+const collectivesHint = "hint: run `make gorun-gpu` in gorun's sources, and put gorun-gpu beside gorun: gorun bench " +
+	"needs a gorun built with cgo"
 
 // findCollectives finds the program that has collectives and checks that its version is ours.
 func findCollectives(p worker.Program) (string, error) {

@@ -76,7 +76,7 @@ func (o *doctorOptions) check(words []string) {
 	case o.explain != nil:
 		o.explain = append(o.explain, words...)
 	case !o.list:
-		o.NoteTrailingOptions(words, "--json", "--list", "--explain")
+		o.NoteTrailingOptions(words, "json", "list", "explain")
 		o.ResolveHosts()
 	}
 	o.NoteUnknownVariables()

@@ -104,7 +104,7 @@ func (o *envOptions) check(words []string) {
 			app := &o.Spec.Apps[0]
 			app.Program, app.Args, app.Start = anyProgram, []string{}, job.StartExec
 		}
-		o.NoteTrailingOptions(words, "--json", "--shell", "--lint", "--explain")
+		o.NoteTrailingOptions(words, "json", "shell", "lint", "explain")
 		o.DryRun = true
 		o.ResolveJob()
 	}

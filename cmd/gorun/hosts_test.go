@@ -147,7 +147,7 @@ func TestHostsCheckOverSSH(t *testing.T) {
 		`MASTER_ADDR would be 10\..* of h1: h2 reaches it within \d+ms`,
 		`2 problems`,
 		`  h3: connect: connection to root@10.* refused: nothing listens there`,
-		`    hint: is sshd running, and is it this port\?`,
+		`    hint: check that sshd runs there, at this port`,
 		`h1 .* ` + program + `, 16 B, SHA-256 [0-9a-f]{12}`,
 		`h2 .* ` + program + `, 16 B, SHA-256 [0-9a-f]{12}`,
 		`  h2: ` + program + ` is another file than on the other host`,

@@ -133,7 +133,7 @@ func listenError(err error) error {
 	}
 	at := netip.AddrPortFrom(netip.MustParseAddr(taken.Host), uint16(taken.Port))
 	return multierror.Append(fmt.Errorf("listen at %v: %s", at, taken.Explain()),
-		errors.New("hint: name another port, or none: gorun then takes a free one"))
+		errors.New("hint: name another port, or leave it out: gorun then takes a free one"))
 }
 
 func storeSignals() <-chan os.Signal {

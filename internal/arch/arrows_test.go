@@ -241,7 +241,7 @@ var rooms = []room{
 		"variables whose values are files that it makes)"},
 	{"launcher", []string{
 		"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version",
-		"internal/printable",
+		"internal/printable", "internal/shellwords",
 	}, "the public face wires the parts below it"},
 	{
 		"comm",

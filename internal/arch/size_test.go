@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 743_000
-	maxTestTokens = 697_000
+	maxTokens     = 746_000
+	maxTestTokens = 699_000
 )
 
 func TestTokens(t *testing.T) {

@@ -36,7 +36,7 @@ func TestBenchOfTheStaticGorun(t *testing.T) {
 	require.Equal(t, 125, without.ProcessState.ExitCode())
 	require.Empty(t, stdout)
 	require.Contains(t, stderr.String(), "gorun-gpu is neither in "+filepath.Dir(alone)+" nor in PATH\n")
-	require.Contains(t, stderr.String(), "hint: gorun bench needs gorun built with cgo: make gorun-gpu, ")
+	require.Contains(t, stderr.String(), "hint: run `make gorun-gpu` in gorun's sources, ")
 
 	inPath := exec.Command(alone, words...)
 	inPath.Env = []string{"PATH=" + dir}

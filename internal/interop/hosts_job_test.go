@@ -158,7 +158,7 @@ func missing(t *testing.T, f fleet) {
 		require.NoError(t, f.Command(host, "sh", "-c", "mkdir -p /tmp/only/here && cp /bin/true /tmp/only/prog").Run())
 	}
 	const missing = "gorun: h[1,4]: /tmp/only/prog: no such file\n" +
-		"gorun: hint: add --copy /tmp/only/prog to send this host's file to the others\n"
+		"gorun: hint: add `--copy /tmp/only/prog` to send this host's file to the others\n"
 	got := f.gorun("-H", "h[1-4]", "/tmp/only/prog").run(t)
 	require.Equal(t, 127, got.code)
 	require.Equal(t, missing, got.stderr)
@@ -180,7 +180,7 @@ func missing(t *testing.T, f fleet) {
 	got = within.run(t)
 	require.Equal(t, 125, got.code)
 	require.Equal(t, "gorun: h1: the working directory /tmp/only/here: no such file or directory\n"+
-		"gorun: hint: add --chdir DIR to name a directory that each host has\n", got.stderr)
+		"gorun: hint: add `--chdir DIR` to name a directory that each host has\n", got.stderr)
 
 	got = f.gorun("-H", "h[1-3]", "--chdir", "/usr", "pwd").run(t)
 	require.Zero(t, got.code, got.stderr)

@@ -132,7 +132,7 @@ func byEncryptedKey(t *testing.T, f fleet) {
 	got := silent.run(t)
 	require.Equal(t, 125, got.code, got.stderr)
 	require.Contains(t, got.stderr, key+" needs a passphrase, and there is no terminal to ask for it")
-	require.Contains(t, got.stderr, "gorun: hint: ssh-add "+key)
+	require.Contains(t, got.stderr, "gorun: hint: run `ssh-add "+key+"`")
 
 	script := f.write(t, "ask.sh", "exec "+built("gorun")+" --ssh-config "+config+
 		` -x 'INTEROP_*' -H h1:2,h2:1 sh -c 'echo met $RANK'`)
@@ -214,12 +214,12 @@ func hostKeys(t *testing.T, f fleet) {
 	}
 	const changed = `gorun: h3: host key: THE HOST KEY HAS CHANGED: root@10\.77\.1\.3:22 shows SHA256:\S+ ` +
 		`\(ed25519\), \S+/known:2 has SHA256:\S+ .*
-gorun: hint: if whoever runs the host confirms the new key: ssh-keygen -R h3 -f \S+/known
+gorun: hint: ask the host's administrator; if the new key is right, run .ssh-keygen -R h3 -f \S+/known.
 `
 	refused("-H nosuch@h1,h2,h3,h4", `gorun: h1: authentication: nosuch@10\.77\.1\.1:22 refuses the login; offered: .*
-gorun: hint: ssh-copy-id .*nosuch@h1
+gorun: hint: run .ssh-copy-id .*nosuch@h1.
 gorun: h2: host key: the host key of root@10\.77\.1\.2:22 is not known: SHA256:\S+ \(ed25519\)
-gorun: hint: compare the fingerprint with the host's own, then: ssh -F \S+ h2 true, or --ssh-accept-new
+gorun: hint: compare the fingerprint with the host's own, then run .ssh -F \S+ h2 true. or add .--ssh-accept-new.
 `+changed)
 	refused("--ssh-accept-new -H h1,h2,h3,h4", `gorun: added the host key of h2 to \S+/known: SHA256:\S+ \(ed25519\)
 `+changed)

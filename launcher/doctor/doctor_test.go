@@ -252,10 +252,10 @@ func TestWayOutOfAProgram(t *testing.T) {
 		away                 bool
 		text, fix            string
 	}{
-		{"./run", "./run: has no run bit", "chmod +x ./run", false, "./run: has no run bit", "chmod +x ./run"},
-		{"./run", "./run: has no run bit", "chmod +x ./run", true, "./run: has no run bit", "chmod +x ./run"},
+		{"./run", "./run: has no run bit", "run `chmod +x ./run`", false, "./run: has no run bit", "chmod +x ./run"},
+		{"./run", "./run: has no run bit", "run `chmod +x ./run`", true, "./run: has no run bit", "chmod +x ./run"},
 		{
-			"./a.sh", "./a.sh: has no run bit", "name what runs it: sh ./a.sh", false, "./a.sh: has no run bit",
+			"./a.sh", "./a.sh: has no run bit", "run `gorun sh ./a.sh`", false, "./a.sh: has no run bit",
 			"gorun sh ./a.sh",
 		},
 		{

@@ -60,11 +60,9 @@ func programExists(c *Cluster, r report) {
 
 // failure says why a program cannot be started, and returns a command that helps. Its own hint is the one for a job.
 func (p *Program) failure(name string, here bool) (text, fix string) {
-	if strings.HasPrefix(p.Hint, "chmod +x ") {
-		return p.Error, p.Hint
-	}
-	if command, ok := strings.CutPrefix(p.Hint, "name what runs it: "); ok {
-		return p.Error, "gorun " + command
+	if command, ok := strings.CutPrefix(p.Hint, "run `"); ok {
+		command, _, _ = strings.Cut(command, "`")
+		return p.Error, command
 	}
 	if !here {
 		return p.Error, "gorun --copy " + shellwords.Quote(name) + " ... # sends it to each host"

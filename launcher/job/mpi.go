@@ -90,16 +90,15 @@ func (e RankEnd) ranTwice() bool {
 func (r *Result) mpiHint() string {
 	switch {
 	case r.Cause == CauseStuck && r.Stuck != nil && r.Stuck.Why == "":
-		return "MPI_Init waits for every rank: each program of the job has to call it, or --world=app makes each a world " +
-			"of its own"
+		return "call MPI_Init in each program of the job, as it waits for every rank, or add `--world=app` to make each " +
+			"program a world of its own"
 	case r.First != nil && r.First.ranTwice():
-		return "a rank can run one program of MPICH's family, whose connection to its launcher ends with MPI_Finalize; " +
-			"with --pmi-port each has its own, else a second one needs a gorun of its own"
+		return "run one program of MPICH's family per rank, whose connection to gorun ends with MPI_Finalize, or add " +
+			"`--pmi-port` to give each a connection of its own"
 	case r.First != nil && r.First.Unfinalized && len(r.Ranks) == 1:
-		return "it has to call MPI_Finalize before it ends, also where it has nothing more to do"
+		return "call MPI_Finalize before the program ends, even if there is nothing more to do"
 	case r.First != nil && r.First.Unfinalized:
-		return "the others may wait for it in MPI: it has to call MPI_Finalize before it ends, also where it has nothing " +
-			"more to do"
+		return "call MPI_Finalize before the rank ends, even if there is nothing more to do: others may wait for it"
 	}
 	return ""
 }

@@ -249,7 +249,7 @@ func TestHintOfASecondProgram(t *testing.T) {
 		{RankEnd{Code: 141}, false},
 	} {
 		r := Result{First: &Failure{RankEnd: c.end}}
-		assert.Equal(t, c.hint, strings.Contains(r.mpiHint(), "a second one needs a gorun of its own"), c.end)
+		assert.Equal(t, c.hint, strings.Contains(r.mpiHint(), "`--pmi-port`"), c.end)
 	}
 }
 
@@ -259,5 +259,5 @@ func TestUnfinalizedHint(t *testing.T) {
 	alone := Result{Cause: CauseRank, Ranks: make([]RankEnd, 1), First: first}
 	assert.NotContains(t, alone.mpiHint(), "others")
 	among := Result{Cause: CauseRank, Ranks: make([]RankEnd, 3), First: first}
-	assert.Contains(t, among.mpiHint(), "the others may wait for it in MPI")
+	assert.Contains(t, among.mpiHint(), "others may wait for it")
 }

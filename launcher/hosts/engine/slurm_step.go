@@ -113,7 +113,7 @@ func (s *slurm) byComponent(nodes []string, tasks []int) (ordered []string, thei
 			}
 		}
 	}
-	const instead = "without srun, gorun in the allocation starts ranks on the nodes of all components"
+	const instead = "start gorun in the allocation without srun to use the nodes of all components"
 	if len(ordered) != len(nodes) {
 		s.fail("SLURM_STEP_NODELIST=%s: these are not nodes that SLURM_JOB_NODELIST_HET_GROUP_0 and "+
 			"the others name, each once: %s", s.get("SLURM_STEP_NODELIST"), instead)

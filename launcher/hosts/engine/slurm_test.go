@@ -178,11 +178,11 @@ func TestSlurmStepOfComponents(t *testing.T) {
 	require.Equal(t, "n4", f.Task.Addr)
 
 	_, err = in("SLURMD_NODENAME=n2")
-	require.EqualError(t, err, "SLURM_NODEID=1 is n2, and by its heterogeneous job's components n1: without srun, gorun "+
-		"in the allocation starts ranks on the nodes of all components; --engine none does without Slurm")
+	require.EqualError(t, err, "SLURM_NODEID=1 is n2, and by its heterogeneous job's components n1: start gorun "+
+		"in the allocation without srun to use the nodes of all components; --engine none does without Slurm")
 	_, err = in("SLURM_JOB_NODELIST_HET_GROUP_0=n3")
 	require.ErrorContains(t, err, "SLURM_STEP_NODELIST=n[1-2,4]: these are not nodes that "+
-		"SLURM_JOB_NODELIST_HET_GROUP_0 and the others name, each once: without srun, gorun in the allocation")
+		"SLURM_JOB_NODELIST_HET_GROUP_0 and the others name, each once: start gorun in the allocation without srun")
 }
 
 // Nodes of clouds have addresses that their names do not lead to.

@@ -155,7 +155,7 @@ func (j *job) watchTorch() {
 			return
 		}
 		if f, ok := torchwatch.Check(j.rankPIDs(), []uint16{server.Addr().Port()}); ok && server.Clients() == 0 {
-			j.agent.notice("%s", f.Hint())
+			j.agent.notice("%s", f.Notice())
 		}
 	})
 }

@@ -45,8 +45,7 @@ func (m *mpi) spawnHint(state *spec.RankMPI, environs ...[]string) string {
 	if file == "" || !contains(file, intelSpawn) {
 		return ""
 	}
-	return "if it was in MPI_Comm_spawn or MPI_Comm_accept: Intel MPI crashes there unless -x " + intelSpawn +
-		"=on is given"
+	return "add `-x " + intelSpawn + "=on` if it was in MPI_Comm_spawn or MPI_Comm_accept: Intel MPI crashes there without"
 }
 
 // contains reports whether a file contains a text.

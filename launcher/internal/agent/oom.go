@@ -20,15 +20,15 @@ func describeOOM(kill process.OOMKill, ranks int) (text, hint string) {
 		return kill.Evidence, ""
 	}
 	size := binarySize(kill.Limit)
-	text, way := kill.Evidence+", limit "+size, "lower --nproc-per-node or raise the limit"
+	text, hint = kill.Evidence+", limit "+size, "lower `--nproc-per-node` or raise the limit"
 	if kill.Host {
 		size = "this host's " + size
-		text, way = kill.Evidence+", "+size, "lower --nproc-per-node"
+		text, hint = kill.Evidence+", "+size, "lower `--nproc-per-node`"
 	}
 	if ranks == 1 {
-		return text, "the program needs more than " + size
+		return text, "give the program more memory: it needs more than " + size
 	}
-	return text, fmt.Sprintf("%d ranks share %s: %s", ranks, size, way)
+	return text, fmt.Sprintf("%s: %d ranks share %s", hint, ranks, size)
 }
 
 func binarySize(n uint64) string {

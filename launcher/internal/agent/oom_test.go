@@ -18,22 +18,22 @@ func TestDescribeOOM(t *testing.T) {
 		{
 			process.OOMKill{Evidence: counted, Limit: 2 << 30},
 			4, counted + ", limit 2.0 GiB",
-			"4 ranks share 2.0 GiB: lower --nproc-per-node or raise the limit",
+			"lower `--nproc-per-node` or raise the limit: 4 ranks share 2.0 GiB",
 		},
 		{
 			process.OOMKill{Evidence: counted, Limit: 256 << 20},
 			1, counted + ", limit 256 MiB",
-			"the program needs more than 256 MiB",
+			"give the program more memory: it needs more than 256 MiB",
 		},
 		{
 			process.OOMKill{Evidence: counted, Limit: 1000 << 10},
 			2, counted + ", limit 1000 KiB",
-			"2 ranks share 1000 KiB: lower --nproc-per-node or raise the limit",
+			"lower `--nproc-per-node` or raise the limit: 2 ranks share 1000 KiB",
 		},
 		{
 			process.OOMKill{Evidence: "kernel log", Limit: 24105 << 20, Host: true},
 			2, "kernel log, this host's 23.5 GiB",
-			"2 ranks share this host's 23.5 GiB: lower --nproc-per-node",
+			"lower `--nproc-per-node`: 2 ranks share this host's 23.5 GiB",
 		},
 		{process.OOMKill{Evidence: "kernel log"}, 2, "kernel log", ""},
 	}

@@ -136,7 +136,7 @@ func portError(err error) wire.Opened {
 	if !errors.As(err, &taken) {
 		return wire.Opened{Error: err.Error()}
 	}
-	return wire.Opened{Error: taken.Explain(), Hint: "name another port, or none: gorun then takes a free one"}
+	return wire.Opened{Error: taken.Explain(), Hint: "name another port, or leave it out: gorun then takes a free one"}
 }
 
 // notice sends a line to show to the user.

@@ -49,7 +49,7 @@ func (e *UnreachedError) Hint() string {
 			"between them"
 	}
 	return "let the hosts' firewalls pass TCP between them, or name an address of " + e.nodes[0].Name +
-		" that all others reach: --master-addr ADDRESS, or ifhn=ADDRESS in the host file"
+		" that all others reach: `--master-addr ADDRESS`, or ifhn=ADDRESS in the host file"
 }
 
 // tried returns the indexes of node 0's addresses that some node dialed, most plausible first; all of them if none was.

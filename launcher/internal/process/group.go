@@ -144,7 +144,7 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 	if err := g.shared.open(ranks); err != nil {
 		return &StartError{
 			ID: ranks[0].ID, Op: "open standard streams", Err: err,
-			Hint: LimitFor(err, len(ranks), c.perRank()),
+			Cause: LimitFor(err, len(ranks), c.perRank()),
 		}
 	}
 	if len(ranks) >= growFrom {
@@ -152,7 +152,7 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 	}
 	spawners, err := g.threadsFor(len(ranks))
 	if err != nil {
-		return &StartError{ID: ranks[0].ID, Op: "prepare threads", Err: err, Hint: LimitFor(err, len(ranks), c.perRank())}
+		return &StartError{ID: ranks[0].ID, Op: "prepare threads", Err: err, Cause: LimitFor(err, len(ranks), c.perRank())}
 	}
 	b := &batch{common: c, image: img, ranks: slots, launcher: os.Getpid(), openFiles: usersOpenFiles()}
 	b.busy.Add(len(spawners))

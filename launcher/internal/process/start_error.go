@@ -17,34 +17,34 @@ import (
 
 // StartError reports why a rank could not be started.
 type StartError struct {
-	ID   int
-	Op   string // failed operation: "exec", "chdir", "clone", …
-	Path string // file of the operation, or ""
-	Err  error  // a syscall.Errno, or wraps one
-	Hint string // cause and remedy, or ""
+	ID    int
+	Op    string // failed operation: "exec", "chdir", "clone", …
+	Path  string // file of the operation, or ""
+	Err   error  // a syscall.Errno, or wraps one
+	Cause string // of Err, with a remedy, or ""
 }
 
-// Error returns one line: operation, cause and hint.
+// Error returns one line: operation, error and cause.
 func (e *StartError) Error() string {
 	text := fmt.Sprintf("start rank %d: %s: %v", e.ID, strings.TrimSpace(e.Op+" "+e.Path), e.Err)
-	if e.Hint != "" {
-		text += ": " + e.Hint
+	if e.Cause != "" {
+		text += ": " + e.Cause
 	}
 	return text
 }
 
 func (e *StartError) Unwrap() error { return e.Err }
 
-// failure adds a hint to an error of starting r.
+// failure adds the cause to an error of starting r.
 func (b *batch) failure(r *rank, op, path string, err error) *StartError {
 	e := &StartError{ID: r.ID, Op: op, Path: path, Err: err}
 	switch {
 	case op == kernel.StepExec.String() && errors.Is(err, syscall.E2BIG):
-		e.Hint = b.tooBig(r)
+		e.Cause = b.tooBig(r)
 	case op == kernel.StepExec.String():
-		e.Hint = execHint(b.fileOf(r), err)
+		e.Cause = execCause(b.fileOf(r), err)
 	default:
-		e.Hint = LimitFor(err, len(b.ranks), b.common.perRank())
+		e.Cause = LimitFor(err, len(b.ranks), b.common.perRank())
 	}
 	return e
 }
@@ -95,8 +95,8 @@ func (b *batch) fileOf(r *rank) string {
 	return filepath.Join(r.Dir, path)
 }
 
-// execHint explains why execve failed, if the error alone does not.
-func execHint(path string, err error) string {
+// execCause explains why execve failed, if the error alone does not.
+func execCause(path string, err error) string {
 	info, statErr := os.Stat(path)
 	switch {
 	case errors.Is(err, syscall.ENOENT) && statErr == nil:
@@ -106,7 +106,7 @@ func execHint(path string, err error) string {
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
 		return "it is a directory"
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.Mode()&0o111 == 0:
-		return "it may not be executed: chmod +x it"
+		return "it is not executable (chmod +x FILE)"
 	}
 	return LimitFor(err, 1, DescriptorsPerRank(false))
 }

@@ -45,7 +45,7 @@ func TestStartErrors(t *testing.T) {
 			"no run bit",
 			process.Common{Path: plain},
 			"exec", syscall.EACCES,
-			"permission denied: it may not be executed: chmod +x it",
+			"permission denied: it is not executable (chmod +x FILE)",
 		},
 		{"directory", process.Common{Path: dir}, "exec", syscall.EACCES, "permission denied: it is a directory"},
 		{

@@ -72,7 +72,7 @@ func (req *Request) checkLoader(name string, image *os.File, h head, header *elf
 		Code: codeOf(err), Program: name, Reason: "needs the loader " + visible(path) + ": " + reason(f.open, err),
 	}
 	if strings.Contains(path, "ld-musl") {
-		return problem.hint("it was linked with musl (Alpine): link it statically or build it on this system")
+		return problem.hint("link it statically or build it on this system: it was linked with musl (Alpine)")
 	}
 	return problem
 }

@@ -94,7 +94,7 @@ func (req *Request) checkExecutable(name string, f file, depth int) *Error {
 	}
 	line, runs := runnerOf(name)
 	return refused(name, "is a text without a #! line, so the kernel does not know what runs it").
-		hint("begin it with " + line + " or name what runs it: " + runs + " " + word(f.exec))
+		hint("run `gorun " + runs + " " + word(f.exec) + "`, or begin the file with " + line)
 }
 
 // notExecutable returns the reason why a file may not be executed.
@@ -106,9 +106,9 @@ func (req *Request) notExecutable(name string, f file) *Error {
 	case f.hasRunBit():
 		return refused(name, "permission denied: its run bit is not for this user")
 	case err == nil && (h.isELF() || h.isScript()):
-		return refused(name, "has no run bit").hint("chmod +x " + word(f.exec))
+		return refused(name, "has no run bit").hint("run `chmod +x " + word(f.exec) + "`")
 	case strings.HasSuffix(name, ".sh"):
-		return refused(name, "has no run bit").hint("name what runs it: sh " + word(f.exec))
+		return refused(name, "has no run bit").hint("run `gorun sh " + word(f.exec) + "`")
 	}
 	if hint := compileHint(f.exec); hint != "" {
 		return refused(name, "is no program yet").hint(hint)

@@ -47,7 +47,7 @@ func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr 
 	case err != nil:
 		failed := refused(b.program, "could not be built: "+b.command()+": "+err.Error())
 		if output.noCache {
-			failed.Hint = "name a directory for Go's build cache: GOCACHE=/some/dir gorun ..."
+			failed.Hint = "name a directory for Go's build cache: `export GOCACHE=DIR`"
 		}
 		return failed
 	}

@@ -164,7 +164,7 @@ func TestBuildWithoutCache(t *testing.T) {
 			[]string{"PATH=" + os.Getenv("PATH"), "GOTOOLCHAIN=local", cache}, &stderr)
 		var e *Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, "name a directory for Go's build cache: GOCACHE=/some/dir gorun ...", e.Hint, stderr.String())
+		require.Equal(t, "name a directory for Go's build cache: `export GOCACHE=DIR`", e.Hint, stderr.String())
 	}
 }
 

@@ -28,8 +28,8 @@ func (req *Request) goPackage(f file) (Resolved, *Error) {
 	names := goNames(f.open)
 	switch {
 	case len(names) == 0 && req.exists(req.Name+"/__main__.py"):
-		return Resolved{}, refused(req.Name, "is a directory without Go files").hint("python3 " + word(f.exec) +
-			" runs its __main__.py")
+		return Resolved{}, refused(req.Name, "is a directory without Go files").hint("run `gorun python3 " + word(f.exec) +
+			"` to start its __main__.py")
 	case len(names) == 0:
 		return Resolved{}, refused(req.Name, "is a directory without Go files")
 	}

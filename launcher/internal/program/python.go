@@ -17,7 +17,7 @@ func (req *Request) pythonOnly() (Resolved, *Error) {
 		return req.pythonDirectory(f)
 	case f.isCompiled():
 		return Resolved{}, refused(req.Name, "is a compiled program, not a Python script").
-			hint("--no-python runs it as it is")
+			hint("add `--no-python` to run it as it is")
 	}
 	return req.script(f)
 }
@@ -59,10 +59,10 @@ func (req *Request) module() (Resolved, *Error) {
 	switch {
 	case strings.Contains(req.Name, "/"):
 		return Resolved{}, missing(req.Name, "is a path, not the name of a Python module (-m takes package.module)").
-			hint("without -m a file is run")
+			hint("leave out `-m` to run a file")
 	case isFile && req.exists(req.Name):
 		return Resolved{}, missing(req.Name, "is a file, not the name of a Python module").
-			hint("did you mean -m " + word(base) + "?")
+			hint("did you mean `-m " + word(base) + "`?")
 	}
 	python, err := req.interpreter("-m " + req.Name)
 	if err != nil {

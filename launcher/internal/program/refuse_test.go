@@ -69,15 +69,15 @@ func TestRefuse(t *testing.T) {
 		},
 		"source": {
 			request: Request{Name: "./solve.f90"}, code: 126, reason: "./solve.f90: is no program yet",
-			hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90",
+			hint: "compile it first: `mpifort -o ./solve ./solve.f90`",
 		},
 		"not built": {
 			request: Request{Name: "solve"}, code: 127, reason: "solve: not found in PATH or the working directory",
-			hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90",
+			hint: "compile it first: `mpifort -o ./solve ./solve.f90`",
 		},
 		"not quoted": {
 			request: Request{Name: "./two", Args: []string{"words", "-v"}}, code: 127, reason: "./two: no such file",
-			hint: "its name has a blank: write './two words'",
+			hint: "quote its name, which has a blank: './two words'",
 		},
 		"mistyped in PATH": {
 			request: Request{Name: "ncl-test"}, code: 127, reason: "ncl-test: not found in PATH or the working directory",
@@ -104,18 +104,18 @@ func TestRefuse(t *testing.T) {
 				": file name too long",
 		},
 		"no run bit": {
-			request: Request{Name: "./norun"}, code: 126, reason: "./norun: has no run bit", hint: "chmod +x ./norun",
+			request: Request{Name: "./norun"}, code: 126, reason: "./norun: has no run bit", hint: "run `chmod +x ./norun`",
 		},
 		"no run bit, plain": {
-			request: Request{Name: "elf"}, code: 126, reason: "elf: has no run bit", hint: "chmod +x ./elf",
+			request: Request{Name: "elf"}, code: 126, reason: "elf: has no run bit", hint: "run `chmod +x ./elf`",
 		},
 		"no run bit in PATH": {
 			request: Request{Name: "locked"}, code: 126, reason: "locked: has no run bit",
-			hint: "chmod +x " + dir + "/bin/locked",
+			hint: "run `chmod +x " + dir + "/bin/locked`",
 		},
 		"no run bit, shell": {
 			request: Request{Name: "norun.sh"}, code: 126, reason: "norun.sh: has no run bit",
-			hint: "name what runs it: sh ./norun.sh",
+			hint: "run `gorun sh ./norun.sh`",
 		},
 		"no run bit, data": {
 			request: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: has no run bit and does not look like a program",
@@ -131,12 +131,12 @@ func TestRefuse(t *testing.T) {
 		"text": {
 			request: Request{Name: "text"}, code: 126,
 			reason: "text: is a text without a #! line, so the kernel does not know what runs it",
-			hint:   "begin it with #!/bin/sh or name what runs it: sh ./text",
+			hint:   "run `gorun sh ./text`, or begin the file with #!/bin/sh",
 		},
 		"perl text": {
 			request: Request{Name: "text.pl"}, code: 126,
 			reason: "text.pl: is a text without a #! line, so the kernel does not know what runs it",
-			hint:   "begin it with a line such as #!/usr/bin/env perl or name what runs it: perl ./text.pl",
+			hint:   "run `gorun perl ./text.pl`, or begin the file with a line such as #!/usr/bin/env perl",
 		},
 		"noise": {
 			request: Request{Name: "noise"}, code: 126, reason: "noise: is neither a program for this machine nor a script",
@@ -170,7 +170,7 @@ func TestRefuse(t *testing.T) {
 		"musl": {
 			request: Request{Name: "musl"}, code: 127,
 			reason: "musl: needs the loader /lib/ld-musl-of-no-machine.so.1: no such file",
-			hint:   "it was linked with musl (Alpine): link it statically or build it on this system",
+			hint:   "link it statically or build it on this system: it was linked with musl (Alpine)",
 		},
 		"segments beyond the end": {
 			request: Request{Name: "segments"}, code: 126,
@@ -208,12 +208,12 @@ func TestRefuse(t *testing.T) {
 		"CR LF": {
 			request: Request{Name: "crlf"}, code: 127,
 			reason: `crlf: its lines end in CR LF, as on Windows, so its #! line asks for "/bin/sh\r"`,
-			hint:   `sed -i 's/\r$//' crlf`,
+			hint:   "run `sed -i 's/\\r$//' crlf`",
 		},
 		"CR LF with env": {
 			request: Request{Name: "envcrlf"}, code: 127,
 			reason: `envcrlf: its lines end in CR LF, as on Windows, so its #! line asks for "/usr/bin/env python3\r"`,
-			hint:   `sed -i 's/\r$//' envcrlf`,
+			hint:   "run `sed -i 's/\\r$//' envcrlf`",
 		},
 		"env finds nothing": {
 			request: Request{Name: "envgone"}, code: 127, reason: "envgone: its #! line asks for nopython, which is not in PATH",
@@ -221,7 +221,7 @@ func TestRefuse(t *testing.T) {
 		"env with arguments": {
 			request: Request{Name: "envargs"}, code: 127,
 			reason: `envargs: its #! line has env look for one command named "sh -e"`,
-			hint:   "env -S splits it into words: #!/usr/bin/env -S sh -e",
+			hint:   "write `#!/usr/bin/env -S sh -e`, which splits it into words",
 		},
 		"env finds an empty file": {
 			request: Request{Name: "envempty"}, code: 126, reason: "envempty: its #! line asks for brokencmd: is an empty file",
@@ -234,7 +234,7 @@ func TestRefuse(t *testing.T) {
 		},
 		"Python directory": {
 			request: Request{Name: "pydir"}, code: 126, reason: "pydir: is a directory without Go files",
-			hint: "python3 ./pydir runs its __main__.py",
+			hint: "run `gorun python3 ./pydir` to start its __main__.py",
 		},
 		"Go library": {
 			request: Request{Name: "golib"}, code: 126,
@@ -242,7 +242,7 @@ func TestRefuse(t *testing.T) {
 		},
 		"torchrun with a binary": {
 			request: Request{Name: "trainer", Start: spec.StartPython}, code: 126,
-			reason: "trainer: is a compiled program, not a Python script", hint: "--no-python runs it as it is",
+			reason: "trainer: is a compiled program, not a Python script", hint: "add `--no-python` to run it as it is",
 		},
 		"torchrun with a directory": {
 			request: Request{Name: "data", Start: spec.StartPython}, code: 126,
@@ -254,7 +254,7 @@ func TestRefuse(t *testing.T) {
 		},
 		"torchrun with a command": {
 			request: Request{Name: "nccl-test", Start: spec.StartPython}, code: 127, reason: "nccl-test: no such file",
-			hint: "--no-python runs nccl-test from PATH as it is",
+			hint: "add `--no-python` to run nccl-test from PATH as it is",
 		},
 		"torchrun, nothing like it": {
 			request: Request{Name: "ncl-test", Start: spec.StartPython}, code: 127, reason: "ncl-test: no such file",
@@ -262,11 +262,11 @@ func TestRefuse(t *testing.T) {
 		"-m with a path": {
 			request: Request{Name: "./train.py", Start: spec.StartModule}, code: 127,
 			reason: "./train.py: is a path, not the name of a Python module (-m takes package.module)",
-			hint:   "without -m a file is run",
+			hint:   "leave out `-m` to run a file",
 		},
 		"-m with a file": {
 			request: Request{Name: "train.py", Start: spec.StartModule}, code: 127,
-			reason: "train.py: is a file, not the name of a Python module", hint: "did you mean -m train?",
+			reason: "train.py: is a file, not the name of a Python module", hint: "did you mean `-m train`?",
 		},
 		"no python3": {
 			request: Request{Name: "train.py"}, path: "/nowhere", code: 127,

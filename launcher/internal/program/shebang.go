@@ -73,7 +73,7 @@ func (req *Request) checkEnv(name, line, argument string, depth int) *Error {
 		return nil
 	case strings.Contains(command, " ") && !strings.HasSuffix(line, "\r"):
 		return missing(name, "its #! line has env look for one command named "+strconv.Quote(command)).
-			hint("env -S splits it into words: #!/usr/bin/env -S " + visible(command))
+			hint("write `#!/usr/bin/env -S " + visible(command) + "`, which splits it into words")
 	}
 	return carriageReturnError(name, line, missing(name,
 		"its #! line asks for "+visible(command)+", which is not in PATH"))
@@ -105,5 +105,5 @@ func carriageReturnError(name, line string, err *Error) *Error {
 		return err
 	}
 	return missing(name, "its lines end in CR LF, as on Windows, so its #! line asks for "+visible(line)).
-		hint(`sed -i 's/\r$//' ` + word(name))
+		hint("run `sed -i 's/\\r$//' " + word(name) + "`")
 }

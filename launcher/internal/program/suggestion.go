@@ -16,7 +16,7 @@ const maxNames = 10000
 // directory.
 func (req *Request) suggest(name string, err *Error) *Error {
 	if whole := req.unquoted(name); whole != "" {
-		return err.hint("its name has a blank: write " + word(whole))
+		return err.hint("quote its name, which has a blank: " + word(whole))
 	}
 	dir, base := path.Split(name)
 	if near := req.nearest(dir, base); near != "" {
@@ -33,7 +33,7 @@ func (req *Request) suggest(name string, err *Error) *Error {
 	}
 	if req.Start == spec.StartPython { // Python does not search PATH for scripts
 		if f, found := req.searchPATH(base); found && f.mayRun() {
-			return err.hint("--no-python runs " + word(base) + " from PATH as it is")
+			return err.hint("add `--no-python` to run " + word(base) + " from PATH as it is")
 		}
 	}
 	return err // no suggestions from PATH, such as reboot for report
@@ -64,8 +64,7 @@ func compileHint(file string) string {
 	if compiler == "" {
 		return ""
 	}
-	return word(file) + " is to be compiled first, such as by " + compiler + " -o " +
-		word(strings.TrimSuffix(file, ending)) + " " + word(file)
+	return "compile it first: `" + compiler + " -o " + word(strings.TrimSuffix(file, ending)) + " " + word(file) + "`"
 }
 
 // nearest returns the path in the ranks' working directory of the file in dir with the name most similar to base; "" if

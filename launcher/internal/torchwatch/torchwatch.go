@@ -53,10 +53,10 @@ type Finding struct {
 	Port uint16
 }
 
-// Hint returns the line for the user.
-func (f Finding) Hint() string {
+// Notice returns the line for the user.
+func (f Finding) Notice() string {
 	return "no rank has come to gorun's store yet, and " + f.String() +
-		"; if the program sets MASTER_PORT itself, --store=rank0 leaves the store to its rank 0"
+		"; if the program sets MASTER_PORT itself, add `--store=rank0`"
 }
 
 // String describes what was observed.

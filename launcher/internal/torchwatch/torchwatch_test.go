@@ -330,7 +330,7 @@ func TestFindingString(t *testing.T) {
 	require.Equal(t, "process 7 keeps trying to reach a store where nobody listens", Finding{PID: 7}.String())
 	require.Equal(t,
 		"no rank has come to gorun's store yet, and process 7 keeps trying to reach a store where nobody listens; "+
-			"if the program sets MASTER_PORT itself, --store=rank0 leaves the store to its rank 0", Finding{PID: 7}.Hint())
+			"if the program sets MASTER_PORT itself, add `--store=rank0`", Finding{PID: 7}.Notice())
 	require.Equal(t, "process 7 gets no answer from port 12355 of another store", Finding{7, Connecting, 12355}.String())
 	require.Equal(t, "process 7 hosts a store of its own at port 12355, which nobody has come to",
 		Finding{7, Hosting, 12355}.String())

@@ -41,6 +41,10 @@ func around(variables ...string) Surroundings {
 			switch name {
 			case "here.txt":
 				return []byte("here slots=2 max-slots=4\nlocalhost slots=1\n"), nil
+			case "train.py", "train":
+				return []byte("parser.add_argument('--node_rank')\n"), nil
+			case "wrapper":
+				return []byte("#!/bin/sh\n"), nil
 			case "there.txt":
 				return []byte("here\nthere slots=x\n"), nil
 			case "ranks.txt":
@@ -91,8 +95,11 @@ func tokenFile(name string) (TokenFile, error) {
 // parse parses a command line that starts with the name, split at blanks.
 func parse(line string, variables ...string) (Invocation, error) {
 	words := strings.Fields(line)
-	if strings.HasPrefix(line, Launch.Name+" ") {
+	switch {
+	case strings.HasPrefix(line, Launch.Name+" "):
 		words = append([]string{"torch.distributed.launch"}, words[2:]...)
+	case strings.HasPrefix(line, Run.Name+" "):
+		words = append([]string{Run.Name}, words[2:]...)
 	}
 	return Parse(words[0], words[1:], around(variables...))
 }
@@ -432,6 +439,36 @@ func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
 	}
 	require.Equal(t, "launch", mustParse(t, "torchrun launch").Spec.Apps[0].Program, "torchrun has none")
 	require.True(t, mustParse(t, "gorun --no-registry ./ps").Unlisted)
+}
+
+// Options that only launchers have are noted among the arguments of a program that does not mention them.
+func TestTrailingLauncherOptions(t *testing.T) {
+	for line, want := range map[string]string{
+		"gorun train.py --nproc-per-node 4":           "train.py gets --nproc-per-node",
+		"gorun run train.py --nproc_per_node=4":       "train.py gets --nproc_per_node",
+		"gorun python3 train.py --nnodes 2":           "python3 gets --nnodes",
+		"gorun train.py --nnodes 2 --map-by numa --x": "train.py gets --nnodes and --map-by",
+		"gorun ./train --bind-to core":                "./train gets --bind-to",
+		"gorun -n 1 x : -n 1 train.py --standalone":   "train.py gets --standalone",
+		"gorun --chdir . train.py --max-restarts 2":   "train.py gets --max-restarts",
+		"gorun train.py --node-rank 1":                "", // its own
+		"gorun train.py --timeout 5 --gpus 4 -n 2":    "",
+		"gorun train.py -- --nnodes 2":                "",
+		"gorun train --nnodes 2":                      "", // of PATH
+		"gorun ./wrapper --nnodes 2":                  "",
+		"gorun nowhere.py --nnodes 2":                 "",
+		"gorun -m train --nnodes 2":                   "",
+		"gorun ./torchrun --nnodes 2":                 "",
+		"torchrun train.py --nnodes 2":                "",
+		"mpirun -n 1 ./train --map-by numa":           "",
+		"gorun launch train.py --nproc-per-node 2":    "",
+	} {
+		var notes []string
+		if want != "" {
+			notes = []string{want + ": write options for gorun before the program"}
+		}
+		require.Equal(t, notes, mustParse(t, line).Notes, line)
+	}
 }
 
 // gorun passes the arguments after the program unchanged.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gorun/internal/shellwords"
 	"gorun/launcher/hosts"
 )
 
@@ -75,6 +76,11 @@ func (p *Line) chooseHosts(filed, listed []hosts.Host) (all []hosts.Host, ok boo
 func (p *Line) listedHosts(lists []Arg) (all []hosts.Host, ok bool) {
 	ok = true
 	for _, list := range lists {
+		if p.isHostFile(list.Value) {
+			p.problem("%s: a file, not a host: use --hostfile %s", list.From, shellwords.Quote(list.Value))
+			ok = false
+			continue
+		}
 		found, err := hosts.ParseList(list.Value, list.From)
 		if err != nil {
 			p.Problem(err)
@@ -83,6 +89,15 @@ func (p *Line) listedHosts(lists []Arg) (all []hosts.Host, ok bool) {
 		all = append(all, found...)
 	}
 	return hosts.Merge(all), ok
+}
+
+// isHostFile reports whether the value of -H is the name of a file, and of no host.
+func (p *Line) isHostFile(value string) bool {
+	if !strings.ContainsAny(value, "./") && value != "hosts" && !strings.HasSuffix(value, "file") {
+		return false // a file may have the name of a host
+	}
+	_, err := p.around.ReadFile(value)
+	return err == nil && (strings.Contains(value, "/") || p.around.IsUnknown == nil || p.around.IsUnknown(value))
 }
 
 // filedHosts reads a host file, if a names one.

@@ -191,15 +191,6 @@ func (p *Line) FindOption(word string) (option *Option, known bool) {
 	return option, option != nil || p.dialect.cluster(word) != nil
 }
 
-// NoteTrailingOptions notes options that follow the program and so are its arguments.
-func (p *Line) NoteTrailingOptions(words []string, names ...string) {
-	for _, word := range words[min(len(words), 1):] {
-		if slices.Contains(names, word) {
-			p.Note(word + " follows the program " + words[0] + " and becomes its argument: put it before")
-		}
-	}
-}
-
 // ResolveHosts completes the line of a command that only needs hosts. A program is optional.
 func (p *Line) ResolveHosts() {
 	p.resolveHosts()

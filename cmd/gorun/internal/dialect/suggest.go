@@ -17,7 +17,7 @@ func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
 		for i, o := range found {
 			names[i] = Spelling(o.Names[0])
 		}
-		return alike(found), fmt.Errorf("%s is ambiguous: it may be %s", typed, either(names))
+		return alike(found), fmt.Errorf("%s is ambiguous: it may be %s", typed, enumerate(names, "or"))
 	}
 	if o := d.loose().exact(typed); o != nil {
 		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(strings.TrimLeft(typed, "-")))
@@ -30,7 +30,7 @@ func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
 		return o, fmt.Errorf("unknown option %s: gorun has it, %s does not; %s", typed, d.Name, d.instead(o))
 	}
 	if meant, found := d.begun(typed); found != nil {
-		return meant, fmt.Errorf("unknown option %s: did you mean %s?", typed, either(found))
+		return meant, fmt.Errorf("unknown option %s: did you mean %s?", typed, enumerate(found, "or"))
 	}
 	if text, o := d.nearest(strings.TrimLeft(typed, "-")); o != nil {
 		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, text)
@@ -38,13 +38,13 @@ func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
 	return nil, fmt.Errorf("unknown option %s", typed)
 }
 
-// either returns "a, b or c".
-func either(names []string) string {
+// enumerate returns "a, b or c", with such a word before the last one.
+func enumerate(names []string, word string) string {
 	last := len(names) - 1
 	if last == 0 {
 		return names[0]
 	}
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }
 
 // loose returns the dialect with any number of dashes before names.

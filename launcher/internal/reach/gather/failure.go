@@ -100,18 +100,18 @@ func hint(m message, cfg *Config, command string) string {
 			cmp.Or(m.node, "a node"))
 	case nodeUnavailable:
 		if m.node != "" {
-			return fmt.Sprintf("exclude that node by gorun --exclude %s …", m.node)
+			return fmt.Sprintf("add `--exclude %s` to leave out that node", m.node)
 		}
 		if cfg.Start.Engine != "slurm" {
-			return "exclude the host by gorun --exclude HOST …"
+			return "add `--exclude HOST` to leave out the host"
 		}
-		return "find the node by sinfo -R, and exclude it by gorun --exclude NODE …"
+		return "run `sinfo -R` to find the node, and add `--exclude NODE` to leave it out"
 	case stepRefused:
-		return fmt.Sprintf("run squeue -s: another %s of this job may hold its CPUs or GPUs", command)
+		return fmt.Sprintf("run `squeue -s`: another %s of this job may hold its CPUs or GPUs", command)
 	case nodesRefused:
 		return hintNodes(cfg)
 	case jobGone:
-		return "leave the shell of the ended allocation by exit, and get another one by salloc or sbatch"
+		return "leave the shell of the ended allocation, and get another one with `salloc` or `sbatch`"
 	}
 	return ""
 }

@@ -278,13 +278,13 @@ func TestHintNodes(t *testing.T) {
 	t.Setenv("PATH", bin)
 	cfg := &Config{Nodes: []string{"n1", "n2", "n3"}}
 	m := parse("srun: error: Unable to create step for job 29: Requested node configuration is not available")
-	both := "check by sinfo -N -n n[1-3] whether a node is down, and exclude it by gorun --exclude NODE …; check by " +
-		"scontrol show job whether the nodes are the job's, in case SLURM_JOB_NODELIST was changed"
+	both := "run `sinfo -N -n n[1-3]` to see whether a node is down, and add `--exclude NODE` to leave it out; " +
+		"compare SLURM_JOB_NODELIST with the nodes of the job: `scontrol show job`"
 	require.Equal(t, both, hint(m, cfg, "srun"))
 
 	script := "#!/bin/sh\n[ \"$*\" = 'show node --oneliner n1,n2,n3' ] && echo NodeName=n2 State=DOWN\n"
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "scontrol"), []byte(script), 0o755))
-	require.Equal(t, "exclude n2 of the allocation, which is down: gorun --exclude n2 …", hint(m, cfg, "srun"))
+	require.Equal(t, "add `--exclude n2` to leave out what is down in the allocation", hint(m, cfg, "srun"))
 }
 
 func TestEnding(t *testing.T) {

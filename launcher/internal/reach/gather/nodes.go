@@ -44,14 +44,14 @@ const scontrolLimit = 2 * time.Second
 func hintNodes(cfg *Config) string {
 	list := hosts.NodeList(cfg.Nodes)
 	if down := downNodes(cfg); len(down) > 0 {
-		names, are := hosts.NodeList(down), "are"
+		are := "are"
 		if len(down) == 1 {
 			are = "is"
 		}
-		return fmt.Sprintf("exclude %s of the allocation, which %s down: gorun --exclude %s …", names, are, names)
+		return fmt.Sprintf("add `--exclude %s` to leave out what %s down in the allocation", hosts.NodeList(down), are)
 	}
-	return fmt.Sprintf("check by sinfo -N -n %s whether a node is down, and exclude it by gorun --exclude NODE …; "+
-		"check by scontrol show job whether the nodes are the job's, in case SLURM_JOB_NODELIST was changed", list)
+	return fmt.Sprintf("run `sinfo -N -n %s` to see whether a node is down, and add `--exclude NODE` to leave it out; "+
+		"compare SLURM_JOB_NODELIST with the nodes of the job: `scontrol show job`", list)
 }
 
 // downNodes queries Slurm for the nodes that are down; nil if it does not answer.

@@ -165,7 +165,7 @@ func (c *Client) login(b *budget, s *settings, chain []remote.Target) (*login, e
 		if try == dropRetries {
 			return nil, fail(remote.StepKeys, dropped.cause, "%s closed the connection %d times before the SSH handshake", s,
 				try+1).
-				WithHint("its MaxStartups or a firewall may limit connections; ssh -v %s shows more", s.arguments())
+				WithHint("run `ssh -v %s` to see more: its MaxStartups or a firewall may limit connections", s.arguments())
 		}
 		if !b.sleep(jitter(pause)) {
 			return nil, timeoutError(remote.StepKeys, s, b)

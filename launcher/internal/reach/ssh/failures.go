@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"gorun/internal/printable"
+	"gorun/internal/shellwords"
 	"gorun/launcher/internal/reach/remote"
 )
 
@@ -38,7 +39,8 @@ func connectError(err error, s *settings, b *budget) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
 			return fail(remote.StepResolve, err, "no address for the name %s is known", s.hostName).
-				WithHint("a HostName line in ~/.ssh/config or a line in /etc/hosts gives one; getent hosts NAME asks the resolver")
+				WithHint("run `getent hosts %s` to ask the resolver; add a HostName line to ~/.ssh/config, or a line to /etc/hosts",
+					shellwords.Quote(s.hostName))
 		}
 		return fail(remote.StepResolve, err, "looking up %s: %s", s.hostName, dns.Err)
 	}
@@ -50,10 +52,10 @@ func connectError(err error, s *settings, b *budget) error {
 		text   string
 		hint   string
 	}{
-		{syscall.ECONNREFUSED, "connection to %s refused: nothing listens there", "is sshd running, and is it this port?"},
-		{syscall.EHOSTUNREACH, "no route to %s", "is the host up, and its address right?"},
-		{syscall.ENETUNREACH, "no route to the network of %s", "is a network up? ip route lists what this host reaches"},
-		{syscall.ETIMEDOUT, "%s does not answer", "is the host up? A firewall may drop packets"},
+		{syscall.ECONNREFUSED, "connection to %s refused: nothing listens there", "check that sshd runs there, at this port"},
+		{syscall.EHOSTUNREACH, "no route to %s", "check that the host is up and has this address"},
+		{syscall.ENETUNREACH, "no route to the network of %s", "run `ip route` to list the networks that this host reaches"},
+		{syscall.ETIMEDOUT, "%s does not answer", "check that the host is up and no firewall drops packets"},
 	} {
 		if errors.Is(err, known.number) {
 			return fail(remote.StepConnect, err, known.text, s).WithHint("%s", known.hint)

@@ -125,7 +125,7 @@ func (h *handshake) explain(err error) error {
 		return h.keyExchangeError(err)
 	case remote.IsEnd(err):
 		return fail(remote.StepAuth, err, "%s closed the connection during authentication%s", h.settings, h.offeredKeys()).
-			WithHint("its log says why; ssh -v %s shows more", h.settings.arguments())
+			WithHint("run `ssh -v %s` to see more, or read the log of its sshd", h.settings.arguments())
 	default:
 		return h.authError(err)
 	}
@@ -134,9 +134,9 @@ func (h *handshake) explain(err error) error {
 func (h *handshake) keyExchangeError(err error) error {
 	text := strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")
 	if strings.Contains(text, "version string") {
-		return fail(remote.StepKeys, err, "%s does not speak SSH: %s", h.settings, text).WithHint("is it the right port?")
+		return fail(remote.StepKeys, err, "%s does not speak SSH: %s", h.settings, text).WithHint("check the port")
 	}
-	return fail(remote.StepKeys, err, "%s: %s", h.settings, text).WithHint("--ssh ssh reaches it where OpenSSH itself can")
+	return fail(remote.StepKeys, err, "%s: %s", h.settings, text).WithHint("add `--ssh ssh` to connect with OpenSSH")
 }
 
 // offeredKeys lists the keys that the server has seen.
@@ -178,13 +178,13 @@ func (h *handshake) authError(err error) error {
 func (h *handshake) authHint(isPassphrase bool) string {
 	switch {
 	case h.offer != nil && h.offer.locked != "":
-		return "ssh-add " + shellwords.Quote(h.offer.locked)
+		return "run `ssh-add " + shellwords.Quote(h.offer.locked) + "`"
 	case isPassphrase:
-		return "ssh-add KEY"
+		return "run `ssh-add KEY`"
 	case h.partial:
-		return "--ssh ssh with ControlMaster in ~/.ssh/config uses a connection that is logged in already"
+		return "add `--ssh ssh`, with ControlMaster in ~/.ssh/config, to use a connection that is logged in already"
 	case h.offer != nil && len(h.offer.keys) > 5:
-		return "the server may count too many keys: IdentityFile and IdentitiesOnly yes in ~/.ssh/config name the right one"
+		return "name the right key in ~/.ssh/config (IdentityFile, IdentitiesOnly yes): the server may count too many"
 	}
-	return "ssh-copy-id " + printable.Text(h.settings.copyIDArguments())
+	return "run `ssh-copy-id " + printable.Text(h.settings.copyIDArguments()) + "`"
 }

@@ -66,7 +66,7 @@ func (k knownLines) checkRevoked(s *settings, key ssh.PublicKey) error {
 		if line.marker == "@revoked" && sameKey(line.key, key) {
 			return fail(remote.StepHostKey, nil, "REVOKED HOST KEY: %s shows the key %s, which %s revokes", s,
 				fingerprint(key), line.position()).
-				WithHint("the host needs a new key; ask who runs it")
+				WithHint("ask the host's administrator for a new key")
 		}
 	}
 	return nil
@@ -83,15 +83,15 @@ func changedKeyError(s *settings, key ssh.PublicKey, own []knownLine) error {
 	return fail(remote.StepHostKey, nil,
 		"THE HOST KEY HAS CHANGED: %s shows %s, %s has %s. Somebody may be listening in, or the host was set up anew",
 		s, fingerprint(key), at.position(), fingerprint(at.key)).
-		WithHint("if whoever runs the host confirms the new key: ssh-keygen -R %s -f %s", shellwords.Quote(name),
-			shellwords.Quote(at.file))
+		WithHint("ask the host's administrator; if the new key is right, run `ssh-keygen -R %s -f %s`",
+			shellwords.Quote(name), shellwords.Quote(at.file))
 }
 
 func unknownKeyError(s *settings, key ssh.PublicKey) error {
+	const compare = "compare the fingerprint with the host's own, then "
 	failure := fail(remote.StepHostKey, nil, "the host key of %s is not known: %s", s, fingerprint(key))
 	if s.proxyCommand != "" || s.proxyJump != "" || s.hostKeyAlias != "" || len(s.userKnown) == 0 {
-		return failure.WithHint("compare the fingerprint with the host's own, then: ssh %s true, or --ssh-accept-new",
-			s.arguments())
+		return failure.WithHint(compare+"run `ssh %s true` or add `--ssh-accept-new`", s.arguments())
 	}
 	hash := ""
 	if s.hashKnown {
@@ -101,9 +101,8 @@ func unknownKeyError(s *settings, key ssh.PublicKey) error {
 	if strings.HasPrefix(scanType, "ecdsa-") {
 		scanType = "ecdsa"
 	}
-	return failure.WithHint(
-		"compare the fingerprint with the host's own, then: ssh-keyscan %s-t %s -p %d %s >> %s, or --ssh-accept-new",
-		hash, scanType, s.port, shellwords.Quote(s.hostName), shellwords.Quote(s.userKnown[0]))
+	return failure.WithHint(compare+"run `ssh-keyscan %s-t %s -p %d %s >> %s` or add `--ssh-accept-new`", hash, scanType,
+		s.port, shellwords.Quote(s.hostName), shellwords.Quote(s.userKnown[0]))
 }
 
 // addKey records the key of an unknown host.

@@ -156,7 +156,7 @@ func TestEncryptedKeyWithoutTerminal(t *testing.T) {
 	require.NoError(t, os.Remove(server.ClientKey))
 	f := refuse(t, ssh.Config{ConfigFile: config}, remote.StepAuth)
 	require.Contains(t, f.Text, key+" needs a passphrase, and there is no terminal to ask for it")
-	require.Equal(t, "ssh-add "+key, f.Hint)
+	require.Equal(t, "run `ssh-add "+key+"`", f.Hint)
 	f = refuse(t, ssh.Config{ConfigFile: config, Prompt: func(string) (string, error) {
 		return "", errors.New("interrupted")
 	}}, remote.StepAuth)
@@ -184,7 +184,7 @@ func TestWrongUserAndKey(t *testing.T) {
 		remote.StepAuth)
 	require.Contains(t, f.Text, fmt.Sprintf("no-such-user@127.0.0.1:%d refuses the login; offered: %s SHA256:",
 		server.Port, server.ClientKey))
-	require.Equal(t, fmt.Sprintf("ssh-copy-id -p %d no-such-user@node", server.Port), f.Hint)
+	require.Equal(t, fmt.Sprintf("run `ssh-copy-id -p %d no-such-user@node`", server.Port), f.Hint)
 }
 
 func TestPort(t *testing.T) {

@@ -65,7 +65,7 @@ func (h *host) startError(err error, began time.Time) error {
 	switch {
 	case isRefused:
 		failure.Text = printable.Text(fmt.Sprintf("the host opens no session: %s (%s)", refused.Message, refused.Reason))
-		failure.Hint = "its MaxSessions may be too low"
+		failure.Hint = "raise MaxSessions in its sshd_config"
 	case errors.Is(err, context.DeadlineExceeded):
 		failure.Text = "the host starts no command: its link or its sshd may hang"
 	case errors.Is(err, io.EOF):
