@@ -19,20 +19,14 @@ func (s *session) connect(ctx context.Context) error {
 	if s.spec.Join != nil {
 		return s.meetNodes(ctx)
 	}
-	list := s.spec.Hosts
-	if len(list) == 0 {
-		list = []hosts.Host{thisHost}
+	if s.settings.offline {
+		return nil
 	}
+	list := s.listNodes()
 	if err := s.buildPrograms(ctx, list); err != nil {
 		return err
 	}
 	byEngine := s.spec.StartedByEngine()
-	for i, h := range list {
-		if byEngine {
-			h.Here = false // its agent starts like all others, inside the manager's job
-		}
-		s.nodes = append(s.nodes, &node{index: i, host: h, name: h.Name, notify: s.settings.notify})
-	}
 	if len(list) == 1 && s.nodes[0].host.Here {
 		s.nodes[0].name = "this host"
 		s.serveLocally(s.nodes[0])
@@ -48,6 +42,21 @@ func (s *session) connect(ctx context.Context) error {
 		s.settings.reacher = s.newShellReacher()
 	}
 	return s.forEach(func(n *node) error { return s.connectTo(ctx, n) })
+}
+
+// listNodes makes a node for each of the spec's hosts, which it returns.
+func (s *session) listNodes() []hosts.Host {
+	list := s.spec.Hosts
+	if len(list) == 0 {
+		list = []hosts.Host{thisHost}
+	}
+	for i, h := range list {
+		if s.spec.StartedByEngine() {
+			h.Here = false // its agent starts like all others, inside the manager's job
+		}
+		s.nodes = append(s.nodes, &node{index: i, host: h, name: h.Name, notify: s.settings.notify})
+	}
+	return list
 }
 
 // connectByEngine connects agents that a resource manager starts.

@@ -14,7 +14,11 @@ import (
 // decide queries the nodes, opens the store and makes the plan. A dry run opens no store and has
 // job.AtStart for what only a start can tell.
 func (s *session) decide() error {
-	if err := s.queryNodes(); err != nil {
+	find := s.queryNodes
+	if s.settings.offline {
+		find = s.assumeNodes
+	}
+	if err := find(); err != nil {
 		return err
 	}
 	s.adoptScriptPort()
@@ -32,6 +36,9 @@ func (s *session) decide() error {
 		rand.Read(s.key) // never fails
 	}
 	if err := s.makePlan(opened); err != nil {
+		if s.settings.offline {
+			s.settings.notify("--offline: CPUs and GPUs of hosts are unknown")
+		}
 		return err
 	}
 	s.reportPlan()
@@ -91,6 +98,7 @@ func (s *session) reportPlan() {
 		s.settings.notify(warning)
 	}
 	if s.dryRun {
+		s.plan.Offline = s.settings.offline
 		s.plan.UsesMPI = s.anyProgramHere(program.UsesMPI)
 		for _, note := range s.ncclExportNotes() {
 			s.settings.notify(note)

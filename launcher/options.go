@@ -42,6 +42,7 @@ type settings struct {
 	planned        func(*job.Plan)
 	started        func(*job.Plan, []int)
 	registry       []string
+	offline        bool
 }
 
 // Notice is a message for the user of a job.

@@ -81,6 +81,7 @@ func newSession(spec Spec, options []Option) *session {
 func open(ctx context.Context, spec Spec, dryRun bool, options []Option) (*session, error) {
 	s := newSession(spec, options)
 	s.dryRun = dryRun
+	s.settings.offline = s.settings.offline && dryRun
 	s.signals = newSignals(&s.settings)
 	s.monitor = newMonitor(&s.call)
 	if err := s.spec.Validate(); err != nil {

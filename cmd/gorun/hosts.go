@@ -96,6 +96,9 @@ func (o *hostsOptions) run() error {
 
 // hostOptions are the launcher's options of every command that reaches hosts.
 func hostOptions(inv dialect.Invocation) []launcher.Option {
+	if inv.Offline {
+		return []launcher.Option{launcher.WithNotices(formatNotice(inv)), launcher.WithOffline()}
+	}
 	if !anyRemote(inv.Spec.Hosts) {
 		return []launcher.Option{launcher.WithNotices(formatNotice(inv))}
 	}

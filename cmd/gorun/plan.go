@@ -68,7 +68,7 @@ func maskSecrets(p job.Plan) *job.Plan {
 func jobRows(p *job.Plan, mpi bool) [][]string {
 	port := ":" + p.Store.Port
 	if p.Store.Port == job.AtStart {
-		port = ", a free port"
+		port = ", port chosen at start"
 	}
 	rows := append([][]string{{"ranks", p.Why}}, hostRows(p)...)
 	rows = append(rows, commandRows(p)...)
@@ -92,7 +92,11 @@ func jobRows(p *job.Plan, mpi bool) [][]string {
 	if p.MaxRestarts > 0 {
 		ending = append(ending, fmt.Sprintf("it restarts up to %s (--max-restarts)", show.Count(p.MaxRestarts, "time")))
 	}
-	return append(rows, []string{"ending", strings.Join(ending, ", ")})
+	rows = append(rows, []string{"ending", strings.Join(ending, ", ")})
+	if p.Offline {
+		rows = append(rows, []string{"unchecked", "hosts, their CPUs, GPUs, addresses and programs (--offline)"})
+	}
+	return rows
 }
 
 // hostRows lists the hosts of a job on several.

@@ -55,7 +55,7 @@ func sbatchCommand(c *commandLine) *command {
 		o.slurmOptions(dialect.GroupHosts, slurmHosts...), o.slurmOptions(dialect.GroupSlurm, slurmResources...),
 		o.slurmOptions(dialect.GroupHandled, slurmHandling...), o.slurmOptions(dialect.GroupSubmitted, slurmSubmission...),
 		o.others())
-	taken := c.JobOptionsExcept(false, "chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe",
+	taken := c.JobOptionsExcept(false, "chdir", "dry-run", "offline", "json", "version", "help", "gpus", "oversubscribe",
 		"exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion", "output")
 	chdir := *c.JobOptions("chdir")[0] // by the names that are not Slurm's
 	chdir.Names = chdir.Names[1:]

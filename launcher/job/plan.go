@@ -50,6 +50,8 @@ type Plan struct {
 	MPI         MPIMode `json:"mpi"`
 	MPIWhy      string  `json:"mpi_reason,omitempty"`
 	WorldPerApp bool    `json:"world_per_program,omitempty"`
+	// Offline reports that no host was contacted.
+	Offline bool `json:"offline,omitempty"`
 	// UsesMPI reports that a program is known to use an MPI library. Only a dry run looks.
 	UsesMPI bool `json:"-"`
 	// Worlds are the MPI_COMM_WORLDs: one, or one for each app, and those of spawned ranks.

@@ -244,17 +244,17 @@ func TestSpec(t *testing.T) {
 			Output: job.OutputSpec{Label: job.LabelAlways, Pattern: "[1,%r]<%s>:"},
 		},
 		"gorun --pty x": {Output: job.OutputSpec{PTY: true}},
-		"gorun -t 3 x":  {Output: job.OutputSpec{Tee: job.StreamMap{All: 3}}},
+		"gorun -t 3 x":  {Output: job.OutputSpec{LogsByRank: true, Tee: job.StreamMap{All: 3}}},
 		"gorun -r1 x": {
-			Output: job.OutputSpec{Redirect: job.StreamMap{All: job.Stdout}},
+			Output: job.OutputSpec{LogsByRank: true, Redirect: job.StreamMap{All: job.Stdout}},
 		},
 		"gorun --redirects 0:3,12:2 x": {
-			Output: job.OutputSpec{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 3, 12: 2}}},
+			Output: job.OutputSpec{LogsByRank: true, Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 3, 12: 2}}},
 		},
 		"gorun -r0:1 x": {
-			Output: job.OutputSpec{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 1}}},
+			Output: job.OutputSpec{LogsByRank: true, Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 1}}},
 		},
-		"gorun --log-dir /l x":                       {Output: job.OutputSpec{LogDir: "/l"}},
+		"gorun --log-dir /l x":                       {Output: job.OutputSpec{LogsByRank: true, LogDir: "/l"}},
 		"gorun --local-ranks-filter 0,2 x":           {Output: job.OutputSpec{ShowLocalRanks: []int{0, 2}}},
 		"gorun --local-ranks-filter= x":              {},
 		"gorun --log-line-prefix-template -${rank} ": {Output: job.OutputSpec{Template: "-${rank}"}},

@@ -21,6 +21,7 @@ type Invocation struct {
 	Display Display
 
 	DryRun   bool   // print the plan and stop
+	Offline  bool   // plan without contacting hosts
 	Unlisted bool   // keep the job out of the registry
 	JSON     bool   // print JSON
 	Quiet    bool   // print no notes

@@ -31,6 +31,7 @@ var topics = []topic{
 		[]Example{
 			{"gorun -H node1:4,node2:4 ./app", "eight ranks on two hosts, over SSH"},
 			{"gorun --hostfile hosts.txt --copy ./app ./app", "send the program first"},
+			{"gorun --offline -H node[01-16]:8 ./app", "print the plan, contact no host"},
 			{"gorun hosts check -H node[01-16] ./app", "test hosts before a job"},
 		},
 		"Options of the test: gorun hosts check --help. More: docs/hosts.md.",

@@ -112,6 +112,10 @@ func (p *Line) ownLook() []Option {
 			Names: []string{"dry-run"}, Family: familyDryRun, Set: Switch(&p.DryRun),
 			Help: "print the plan and stop; -v adds the ranks' variables",
 		},
+		{
+			Names: []string{"offline"}, From: NoVar, Family: familyDryRun, Set: p.setOffline,
+			Help: "act as --dry-run, and contact no host: what it has is unknown",
+		},
 		{Names: []string{"json"}, Help: "print the plan of --dry-run as JSON", Set: Switch(&p.JSON)},
 		{
 			Names: []string{"quiet", "q"}, Family: familyLoudness, Set: Switch(&p.Quiet),
@@ -132,6 +136,12 @@ func launchTable(p *Line) []Option {
 		Names: []string{"use-env"}, Group: GroupProgram, Set: Switch(&p.useEnv),
 		Help: "set LOCAL_RANK only, and add no --local-rank=N",
 	}}
+}
+
+func (p *Line) setOffline(a Arg) error {
+	p.Offline = a.On
+	p.DryRun = p.DryRun || a.On
+	return nil
 }
 
 func (p *Line) setLogLayout(a Arg) error {
