@@ -109,7 +109,7 @@ func textReader(r io.Reader, name string) (io.Reader, error) {
 		}
 	}
 	if isBinary(head) {
-		return nil, usageError("%s is no text but a binary file; %s", name, explainUsage)
+		return nil, usageError("%s is a binary file, not text; %s", name, explainUsage)
 	}
 	return b, nil
 }

@@ -29,10 +29,10 @@ func explainedFile(t *testing.T, content string) (stdout, stderr string, code in
 // accepted.
 func TestExplainOddFiles(t *testing.T) {
 	for content, want := range map[string]string{
-		"\x7fELF\x02\x01\x01":                    "FILE is no text but a binary file; ",
+		"\x7fELF\x02\x01\x01":                    "FILE is a binary file, not text; ",
 		"\x1f\x8b\x08\x00":                       "FILE is packed: gzip -dc FILE | gorun explain -",
 		"\xff\xfeB\x00":                          "FILE is in UTF-16: iconv -f UTF-16 -t UTF-8 FILE | gorun explain -",
-		strings.Repeat("\x80\x01\xfe\x02ab", 99): "FILE is no text but a binary file; ",
+		strings.Repeat("\x80\x01\xfe\x02ab", 99): "FILE is a binary file, not text; ",
 	} {
 		stdout, stderr, code := explainedFile(t, content)
 		assert.Equal(t, job.ExitUsage, code, "%q", content)

@@ -1,7 +1,9 @@
 package signature
 
 import (
+	"bytes"
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 )
@@ -11,6 +13,7 @@ type index struct {
 	signatures []Signature
 	grams      map[uint32][]place
 	maybe      [1 << 10]uint64 // Bloom filter of the grams
+	plain      [256]byte       // lower case of printable ASCII, 0 for other bytes
 	vague      vagueTexts
 }
 
@@ -19,8 +22,11 @@ type place struct{ signature, pattern int32 }
 
 func newIndex(list []Signature) *index {
 	x := &index{signatures: list, grams: map[uint32][]place{}, vague: newVagueTexts(list)}
+	for c := byte(' '); c <= '~'; c++ {
+		x.plain[c] = lower(string(c))[0]
+	}
 	seen := map[uint32]int{} // number of literals with a gram
-	each := func(literal string, do func(gram uint32)) {
+	each := func(literal []byte, do func(gram uint32)) {
 		for i := 0; i+4 <= len(literal); i++ {
 			do(gramOf(literal, i))
 		}
@@ -32,10 +38,10 @@ func newIndex(list []Signature) *index {
 	}
 	for i := range list {
 		for j, p := range list[i].patterns {
-			best, least := uint32(0), len(list)*len(p.longest)*8
+			best, least := uint32(0), math.MaxInt
 			each(p.longest, func(gram uint32) {
-				if seen[gram] < least {
-					best, least = gram, seen[gram]
+				if cost := seen[gram]*8 + frequent(gram); cost < least {
+					best, least = gram, cost
 				}
 			})
 			x.grams[best] = append(x.grams[best], place{int32(i), int32(j)})
@@ -51,12 +57,58 @@ func (s *Signature) excludes(low string) bool {
 	return slices.ContainsFunc(s.unless, func(other string) bool { return strings.Contains(low, other) })
 }
 
-func gramOf(text string, at int) uint32 {
+// frequent counts the bytes of a gram that are frequent in English logs.
+func frequent(gram uint32) (n int) {
+	for range 4 {
+		if strings.IndexByte(" .:etaoinsr", byte(gram)) >= 0 {
+			n++
+		}
+		gram >>= 8
+	}
+	return n
+}
+
+func gramOf[T string | []byte](text T, at int) uint32 {
 	return uint32(text[at]) | uint32(text[at+1])<<8 | uint32(text[at+2])<<16 | uint32(text[at+3])<<24
 }
 
 // hash returns 16 bits (Knuth's multiplicative method).
 func hash(gram uint32) uint32 { return gram * 2654435761 >> 16 }
+
+// filter recognizes lines that no signature can match, as most lines of a log, much faster than [Plain] and find.
+type filter struct {
+	*index
+	low  []byte // the line in lower case
+	hits []place
+}
+
+// excludes reports whether a line consists of printable ASCII, has no pattern's longest literal, and does not end like
+// a vague text.
+func (f *filter) excludes(line []byte) bool {
+	line = bytes.TrimRight(line, "\r\n")
+	if len(line) > MaxLine {
+		return false
+	}
+	f.low, f.hits = append(f.low[:0], line...), f.hits[:0]
+	var gram uint32
+	for i, c := range line {
+		c = f.plain[c]
+		if c == 0 {
+			return false
+		}
+		f.low[i] = c
+		gram = gram>>8 | uint32(c)<<24
+		if h := hash(gram); f.maybe[h>>6]&(1<<(h&63)) != 0 {
+			f.hits = append(f.hits, f.grams[gram]...)
+		}
+	}
+	for _, hit := range f.hits {
+		if bytes.Contains(f.low, f.signatures[hit.signature].patterns[hit.pattern].longest) {
+			return false
+		}
+	}
+	return !f.vague.last[string(lastWord(bytes.TrimRight(f.low, " .!")))]
+}
 
 // find returns the signatures that match a line, most telling first and then in the order of the database.
 func (x *index) find(line string) []Match {
@@ -82,7 +134,7 @@ func (x *index) find(line string) []Match {
 	last := int32(-1)
 	for _, c := range slices.Compact(candidates) {
 		s := &x.signatures[c.signature]
-		if c.signature == last || s.excludes(low) {
+		if c.signature == last || !bytes.Contains([]byte(low), s.patterns[c.pattern].longest) || s.excludes(low) {
 			continue
 		}
 		if values, ok := s.patterns[c.pattern].match(line, low); ok {

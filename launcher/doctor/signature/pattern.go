@@ -10,7 +10,7 @@ import (
 
 // pattern is a "line" of a record: pieces in order, with anything between them.
 type pattern struct {
-	longest string // of its literals, in lower case
+	longest []byte // of its literals, in lower case
 	// expression matches a line in lower case. It has a group for each {name}.
 	expression func() *regexp.Regexp
 }
@@ -60,7 +60,7 @@ func (p *pattern) piece(text string) (string, error) {
 				b.WriteString(atEnd)
 			}
 			if len(literal) > len(p.longest) {
-				p.longest = literal
+				p.longest = []byte(literal)
 			}
 		}
 		if !found {

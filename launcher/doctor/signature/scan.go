@@ -2,6 +2,7 @@ package signature
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"io"
@@ -41,20 +42,23 @@ type Extent struct {
 func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 	at := map[string]int{} // index in found
 	reader := bufio.NewReaderSize(r, 64<<10)
+	quiet := filter{index: database()}
 	for {
 		line, err := readLine(reader)
-		if err != nil && line == "" {
+		if err != nil && len(line) == 0 {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return sorted(found), read, err
 		}
 		read.Lines++
-		line = strings.TrimLeft(line, "\x00") // of a log that was truncated while open
-		if len(strings.TrimRight(line, "\r\n")) > MaxLine {
+		if quiet.excludes(line) {
+			continue
+		}
+		if len(bytes.TrimRight(line, "\r\n")) > MaxLine {
 			read.Long++
 		}
-		text := Plain(line, MaxLine)
+		text := Plain(string(line), MaxLine)
 		m, ok := Best(text)
 		vague := !ok
 		if vague {
@@ -63,7 +67,10 @@ func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 		if !ok {
 			continue
 		}
-		rank, text := WithoutRank(text)
+		rank, bare := WithoutRank(text)
+		if rank >= 0 {
+			text = bare
+		}
 		i, seen := at[m.ID]
 		if !seen {
 			i = len(found)
@@ -78,14 +85,21 @@ func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 	}
 }
 
-// readLine returns the next line, or the beginning of one that is longer than the reader's buffer.
-func readLine(r *bufio.Reader) (string, error) {
+// readLine returns the next line, or the beginning of one that is longer than the reader's buffer. It is valid until the
+// next call. NUL bytes at its beginning, of a log that was truncated while open, are left out.
+func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
-	text := string(line)
+	for line = bytes.TrimLeft(line, "\x00"); len(line) == 0 && errors.Is(err, bufio.ErrBufferFull); {
+		line, err = r.ReadSlice('\n')
+		line = bytes.TrimLeft(line, "\x00")
+	}
+	if errors.Is(err, bufio.ErrBufferFull) {
+		line = bytes.Clone(line)
+	}
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = r.ReadSlice('\n')
 	}
-	return text, err
+	return line, err
 }
 
 func clip(text string) string {
@@ -110,13 +124,15 @@ func sorted(found []Finding) []Finding {
 }
 
 // label matches the prefix of a rank's line: PyTorch's "[rank3]: ", torchrun's "[default3]:", gorun's "[ 3] " and
-// "[ 3]!", mpirun's "[1,3]<stdout>:", Hydra's "[3] ", srun's "3: ", "3 | ", and the one in gorun's failure report.
+// "[ 3]!", mpirun's "[1,3]<stdout>:", Hydra's "[3] ", srun's "3: ", "3 | ", and the one in gorun's failure report. It
+// also matches what may precede it: a time, kubectl's "[pod/NAME] " and Ray's "(NAME pid=4711) ".
 var label = sync.OnceValue(compileLabel)
 
 func compileLabel() *regexp.Regexp {
 	return regexp.MustCompile(
 		`^ *(?:(?:error|last)? +│ |\[(?:rank|default)(\d{1,7})\]: ?|(?:(?:error|last) +)?\[ *(\d{1,7})\][ !]|` +
-			`\[(?:\d+,)?(\d{1,7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): )`)
+			`\[(?:\d+,)?(\d{1,7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): ` +
+			`|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-][\d:]+)?\]? |\[pod/[^ \]]+\] |\(\w+ pid=[^)]*\) )`)
 }
 
 // WithoutRank removes the prefixes of launchers and PyTorch from a rank's line. The rank is -1 if none is named.

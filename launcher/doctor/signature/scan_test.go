@@ -93,11 +93,29 @@ func TestWithoutRank(t *testing.T) {
 		"":                         {-1, ""},
 		"[":                        {-1, "["},
 		"[rankx]: a":               {-1, "[rankx]: a"},
-		"2026-11-22 17:00:01 text": {-1, "2026-11-22 17:00:01 text"},
+		"2026-11-22 17:00:01 text": {-1, "text"},
+
+		"2026-11-22T17:00:01.123456789Z [rank3]: x":    {3, "x"},
+		"[2026-11-22 17:00:01,123] 7: x":               {7, "x"},
+		"[pod/train-0/pytorch] [rank1]: x":             {1, "x"},
+		"(RayWorker pid=581, ip=10.0.0.2) [rank16]: x": {16, "x"},
 	} {
 		rank, text := WithoutRank(line)
 		assert.Equal(t, want.rank, rank, line)
 		assert.Equal(t, want.text, text, line)
+	}
+}
+
+// The filter only skips lines that match nothing.
+func requireFilter(t *testing.T, text string) {
+	f := filter{index: database()}
+	for line := range strings.SplitSeq(text, "\n") {
+		if f.excludes([]byte(line)) {
+			plain := Plain(line, MaxLine)
+			require.Empty(t, ids(Find(plain)), line)
+			_, vague := Vague(plain)
+			require.False(t, vague, line)
+		}
 	}
 }
 
@@ -109,6 +127,7 @@ func FuzzScan(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		requireFilter(t, text)
 		found, read, err := Scan(strings.NewReader(text))
 		require.NoError(t, err)
 		require.LessOrEqual(t, read.Lines, strings.Count(text, "\n")+1)

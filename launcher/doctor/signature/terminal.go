@@ -10,6 +10,10 @@ import (
 // and trailing blanks, turns tabs and unusual spaces into spaces and invalid UTF-8 into U+FFFD, and cuts the line
 // soon after limit bytes.
 func Plain(line string, limit int) string {
+	special := strings.IndexFunc(line, func(r rune) bool { return r < ' ' || r > '~' })
+	if special < 0 {
+		return strings.TrimRight(line[:min(len(line), limit)], " ")
+	}
 	var b strings.Builder
 	for len(line) > 0 && b.Len() < limit {
 		r, size := utf8.DecodeRuneInString(line)

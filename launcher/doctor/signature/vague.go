@@ -22,7 +22,13 @@ func newVagueTexts(list []Signature) vagueTexts {
 }
 
 // lastWord returns the text after the last blank.
-func lastWord(text string) string { return text[strings.LastIndexByte(text, ' ')+1:] }
+func lastWord[T string | []byte](text T) T {
+	at := len(text)
+	for at > 0 && text[at-1] != ' ' {
+		at--
+	}
+	return text[at:]
+}
 
 // Vague returns the signature with a vague text that is the whole line, without a rank's prefix, or follows its last
 // colon, as perror(3) prints it. It is for lines that [Find] does not know; failure reports do not use it.
