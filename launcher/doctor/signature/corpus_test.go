@@ -38,7 +38,7 @@ func TestCorpus(t *testing.T) {
 		name              string
 		least             int
 		precision, recall float64
-	}{{"tuned.txt", 180, 0.97, 0.97}} {
+	}{{"tuned.txt", 180, 0.97, 0.97}, {"heldout.txt", 40, 0.97, 0.8}} {
 		list := corpus(t, c.name)
 		require.GreaterOrEqual(t, len(list), c.least)
 		var right, shown, known int
