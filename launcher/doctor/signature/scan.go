@@ -85,8 +85,8 @@ func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 	}
 }
 
-// readLine returns the next line, or the beginning of one that is longer than the reader's buffer. It is valid until the
-// next call. NUL bytes at its beginning, of a log that was truncated while open, are left out.
+// readLine returns the next line, or the beginning of one that is longer than the reader's buffer. It is valid until
+// the next call. NUL bytes at its beginning, of a log that was truncated while open, are left out.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	for line = bytes.TrimLeft(line, "\x00"); len(line) == 0 && errors.Is(err, bufio.ErrBufferFull); {
