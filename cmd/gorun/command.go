@@ -95,6 +95,7 @@ func commandList() []commandEntry {
 		{"env", dialect.CategoryDiagnose, envCommand},
 		{"bench", dialect.CategoryRun, benchCommand},
 		{"explain", dialect.CategoryDiagnose, explainCommand},
+		{"lint", dialect.CategoryDiagnose, lintCommand},
 		{"sbatch", dialect.CategoryRun, sbatchCommand},
 		{"ps", dialect.CategoryInspect, psCommand},
 		{"top", dialect.CategoryInspect, topCommand},

@@ -154,8 +154,10 @@ func (d diagnosis) place(f doctor.Finding) string {
 }
 
 // mark precedes a finding of some severity, or, for "", checks that passed.
-func (d diagnosis) mark(s doctor.Severity) string {
-	if d.style.ASCII {
+func (d diagnosis) mark(s doctor.Severity) string { return severityMark(s, d.style.ASCII) }
+
+func severityMark(s doctor.Severity, ascii bool) string {
+	if ascii {
 		return map[doctor.Severity]string{"": "ok", doctor.Error: "X", doctor.Warning: "!", doctor.Note: "-"}[s]
 	}
 	return map[doctor.Severity]string{"": "✓", doctor.Error: "✗", doctor.Warning: "⚠", doctor.Note: "·"}[s]
@@ -179,11 +181,14 @@ func (d diagnosis) finding(f doctor.Finding) []string {
 	if d.all && f.Evidence != "" {
 		lines = append(lines, d.wrap("read: "+oneLine(f.Evidence), "    ", "          ")...)
 	}
-	if f.Fix != "" { // never wrapped, so that it can be copied
-		lines = append(lines, "    try:  "+printable.Text(oneLine(f.Fix)))
+	if f.Fix != "" {
+		lines = append(lines, fixLine(f.Fix))
 	}
 	return lines
 }
+
+// fixLine is never wrapped, so that it can be copied.
+func fixLine(fix string) string { return "    try:  " + printable.Text(oneLine(fix)) }
 
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 

@@ -32,33 +32,32 @@ func doctorCommand(c *commandLine) *command {
 	o := &doctorOptions{commandLine: c}
 	flags := c.group(dialect.GroupLook, option{
 		Names: []string{"list"}, Set: dialect.Switch(&o.list),
-		Help: "list all checks with what they look at, and look at nothing",
-	}, option{
-		Names: []string{"explain"}, Value: "CHECK", Set: appendTo(&o.explain),
-		Help: "say what a check looks at, and why, and look at nothing; its name stands in brackets behind what it found, " +
-			"and more may follow",
-	}, c.jsonOption("print all that was found of the hosts, and what is wrong with them, as JSON; with --list or "+
-		"--explain the checks"))
+		Help: "list all checks and run none",
+	}, c.jsonOption("print the hosts and findings as JSON"))
 	flags = append(append(flags, c.JobOptions("host", "hostfile")...), c.ReachOptions()...)
+	old := c.group(dialect.GroupLook, option{
+		Names: []string{"explain"}, Value: "CHECK", Set: appendTo(&o.explain), Help: "act as gorun explain CHECK",
+	})
 	return &command{
 		request: o,
 		arrange: func(args []string) []string { return c.optionsFirstWith(args, "list", "explain") },
 		Command: cli.Command{
-			Usage: "look for what is wrong with this host, or with others",
-			Description: "gorun doctor looks for what keeps jobs from running, slows them down, or has them fail later: " +
-				"limits, memory, names, clocks, versions, GPUs, adapters, leftovers. It reads, and changes nothing.",
+			Usage: "find problems of this host or of others",
+			Description: "gorun doctor finds what keeps jobs from running, slows them down or makes them fail later: limits, " +
+				"memory, names, clocks, versions, GPUs, network adapters, leftovers. It changes nothing.",
 			UsageText: "gorun doctor [options] [PROGRAM]",
-			Flags:     c.Flags(append(flags, c.JobOptions("chdir", "verbose")...)...),
+			Flags: append(c.Flags(append(flags, c.JobOptions("chdir", "verbose")...)...),
+				dialect.Hide(c.Flags(old...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{
-				{"gorun doctor", "this host, or the nodes of a resource manager's job"},
-				{"gorun doctor -H node[1-4] ./trainer", "four hosts, and whether each has the program"},
-				{"gorun doctor --explain shm", "what a check looks at, and why"},
+				{"gorun doctor", "check this host, or the nodes of your allocation"},
+				{"gorun doctor -H node[1-4] ./trainer", "check four hosts, and whether each has the program"},
+				{"gorun explain shm", "explain a check"},
 			},
 			Codes: []dialect.Example{
-				{"0", "nothing was found; notes (-v shows them) are nothing"},
-				{"1", "something was found"},
+				{"0", "nothing is wrong; notes do not count"},
+				{"1", "a warning or an error"},
 				{"2", "a mistake on the command line"},
 				{"125", "gorun's own error"},
 			},
@@ -72,7 +71,7 @@ func (o *doctorOptions) check(words []string) {
 	case o.list && o.explain != nil:
 		o.refuse("--list and --explain contradict each other: keep one")
 	case o.list && words != nil:
-		o.refuse("--list takes no check: gorun doctor --explain %s explains single ones", strings.Join(words, " "))
+		o.refuse("--list takes no check: gorun explain %s explains single ones", strings.Join(words, " "))
 	case o.explain != nil:
 		o.explain = append(o.explain, words...)
 	case !o.list:
@@ -82,7 +81,7 @@ func (o *doctorOptions) check(words []string) {
 	o.NoteUnknownVariables()
 }
 
-// exitFindings is the exit code of gorun doctor and gorun env --lint with findings.
+// exitFindings is the exit code of gorun doctor and gorun lint with findings.
 const exitFindings = 1
 
 func (o *doctorOptions) run() error {
@@ -91,7 +90,7 @@ func (o *doctorOptions) run() error {
 			func() string { return listChecks(show.Width(o.stdout)) })
 	}
 	if o.explain != nil {
-		return o.explainChecks()
+		return o.explainChecks(o.explain)
 	}
 	if err := checkProgram(o.Spec.Apps); err != nil {
 		return exitError{job.ExitUsage, err.Error()}
@@ -178,29 +177,29 @@ func checkProgram(apps []job.App) error {
 		return nil
 	}
 	if known {
-		return fmt.Errorf("%s is a check, and not a program on this host: gorun doctor --explain %[1]s says what it looks "+
+		return fmt.Errorf("%s is a check, and not a program on this host: gorun explain %[1]s says what it looks "+
 			"at; gorun doctor makes all checks", name)
 	}
 	return fmt.Errorf("%s is not a program on this host: gorun doctor makes all checks by itself, and gorun doctor "+
 		"--list names them; ./%[1]s is a program", name)
 }
 
-func (o *doctorOptions) explainChecks() error {
+func (c *commandLine) explainChecks(names []string) error {
 	var texts []string
 	var unknown *multierror.Error
 	checks := []doctor.Check{} // [] as JSON
-	for _, name := range o.explain {
+	for _, name := range names {
 		check, ok := doctor.Find(name)
 		if !ok {
 			unknown = multierror.Append(unknown, exitError{
-				job.ExitUsage, fmt.Sprintf("--explain: there is no check %q; gorun doctor --list names all", name),
+				job.ExitUsage, fmt.Sprintf("unknown check %s: gorun doctor --list names all", name),
 			})
 			continue
 		}
-		why := strings.Join(printable.Wrap(check.Why, textWidth(show.Style(o.stdout))), "\n")
+		why := strings.Join(printable.Wrap(check.Why, textWidth(show.Style(c.stdout))), "\n")
 		checks, texts = append(checks, check), append(texts, check.ID+": "+check.What+"\n\n"+why+"\n")
 	}
-	err := o.printResult("checks", checkList{checks}, func() string { return strings.Join(texts, "\n") })
+	err := c.printResult("checks", checkList{checks}, func() string { return strings.Join(texts, "\n") })
 	if err != nil {
 		return err
 	}

@@ -16,70 +16,55 @@ import (
 // envOptions are those of gorun env. Its Spec is the job whose environment is printed.
 type envOptions struct {
 	*commandLine
-	explain []string // names and patterns of variables
-	lint    bool
-	files   []string // for lint; "-" is standard input; without files: the environment and the libraries' own files
-	library string   // for lint: a file, or "none"; "" is the one that would be loaded
-	shell   bool     // print commands for a shell
-	all     bool     // list every variable
+	shell bool // print commands for a shell
+	all   bool // list every variable
+
+	explain  []string // old spelling of gorun explain NAME...
+	lint     bool     // old spelling of gorun lint
+	settings lintOptions
 }
 
 func envCommand(c *commandLine) *command {
-	o := &envOptions{commandLine: c}
+	o := &envOptions{commandLine: c, settings: lintOptions{commandLine: c}}
 	shared := []string{"np", "host", "hostfile", "nproc-per-node", "quiet", "verbose"}
 	flags := append(c.group(dialect.GroupShown, option{
-		Names: []string{"explain"}, Value: "NAME", Set: appendTo(&o.explain),
-		Help: "what a variable means: default, values, versions, when it helps and when it hurts; NAME may be a pattern " +
-			"('NCCL_IB_*'), and more may follow",
-	}, option{
-		Names: []string{"lint"}, Set: dialect.Switch(&o.lint),
-		Help: "what is wrong with settings: of the files that follow (scripts, Dockerfiles, Python programs, batch " +
-			"scripts, nccl.conf; - is standard input), or of this environment and the nccl.conf of user and host",
-	}, option{
-		Names: []string{"library"}, Value: "FILE", Set: dialect.Text(&o.library),
-		Help: "with --lint: the libnccl.so or librccl.so that is meant, in place of the one that would be loaded; none " +
-			"for none",
-	}, option{
 		Names: []string{"shell"}, Set: dialect.Switch(&o.shell),
-		Help: "print the settings that gorun would add as export lines, for eval; what says who a rank is is left out",
+		Help: "print export lines for eval; variables that differ by rank are left out",
 	}, option{
 		Names: []string{"all"}, Set: dialect.Switch(&o.all),
-		Help: "list MPI's variables and those of PyTorch's launcher and gorun, too",
+		Help: "list the variables of MPI, PyTorch's launcher and gorun, too",
 	}, c.jsonOption("print everything as JSON")), c.JobOptions(shared...)...)
+	old := c.group(dialect.GroupShown, option{
+		Names: []string{"explain"}, Value: "NAME", Set: appendTo(&o.explain), Help: "act as gorun explain NAME",
+	}, option{
+		Names: []string{"lint"}, Set: dialect.Switch(&o.lint), Help: "act as gorun lint",
+	}, o.settings.libraryOption())
 	taken := c.JobOptionsExcept(true, append(shared, "json", "version", "help", "print-completion", "report")...)
 	return &command{
 		request:  o,
 		programs: true,
 		arrange:  func(args []string) []string { return c.optionsFirstWith(args, "explain", "lint") },
 		Command: cli.Command{
-			Usage: "what ranks find in their environment; explain and check settings",
-			Description: "gorun env shows what the ranks of a job would find in their environment, and why; explains " +
-				"variables of NCCL, RCCL, PyTorch and others; and finds settings " +
-				"that are wrong, dead or of no use. It starts no rank.",
-			UsageText: "gorun env [options] [PROGRAM [ARGS...]]\n       gorun env --explain NAME...\n" +
-				"       gorun env --lint [FILE...]",
-			Flags: append(c.Flags(flags...), dialect.Hide(c.Flags(taken...))...),
+			Usage:       "show the variables that ranks find in their environment",
+			Description: "gorun env shows the variables of a job's ranks, and why each is set. It starts no rank.",
+			UsageText:   "gorun env [options] [PROGRAM [ARGS...]]",
+			Flags:       append(c.Flags(flags...), dialect.Hide(c.Flags(append(old, taken...)...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{
-				{"gorun env", "what gorun would set here"},
+				{"gorun env", "what gorun sets here"},
 				{"gorun env -H a:2,b:2 train.py", "for a job on two hosts"},
-				{"gorun env --shell", "the same for a shell's eval, where another launcher starts the program"},
-				{"gorun env --explain NCCL_IB_HCA", "what a variable means"},
-				{"gorun env --explain 'NCCL_IB_*'", "which there are"},
-				{"gorun env --lint", "what is wrong with this environment and its nccl.conf"},
-				{"gorun env --lint job.sbatch Dockerfile", "and with what these files set"},
+				{"gorun env --shell", "for a program that another launcher starts"},
 			},
 			Ranks: dialect.RanksOfJobs,
 			Codes: []dialect.Example{
-				{"0", "it was shown; with --lint: nothing is wrong"},
-				{"1", "--lint found something"},
-				{"2", "a mistake on the command line; with --explain: nothing is known of such a variable"},
+				{"0", "the variables were shown"},
+				{"2", "a mistake on the command line"},
 				{"125", "gorun's own error"},
 				{"126, 127", "PROGRAM cannot be executed, or was not found"},
 			},
-			Last: "gorun's own options for jobs are taken, too (gorun --help): -n, -H, --nproc-per-node, --gpus, -x and " +
-				"others; without PROGRAM any will do. More: docs/nccl.md.",
+			Last: "All options of a job work as well: gorun help all. What a variable means: gorun explain NAME. " +
+				"More: docs/nccl.md.",
 		},
 	}
 }
@@ -98,7 +83,7 @@ func (o *envOptions) check(words []string) {
 	case o.explain != nil:
 		o.explain = append(o.explain, words...)
 	case o.lint:
-		o.files = words
+		o.settings.check(words)
 	default:
 		if words == nil && len(o.Spec.Apps) == 1 {
 			app := &o.Spec.Apps[0]
@@ -108,17 +93,17 @@ func (o *envOptions) check(words []string) {
 		o.DryRun = true
 		o.ResolveJob()
 	}
-	if o.library != "" && !o.lint {
-		o.refuse("--library says what --lint is to compare with: add --lint")
+	if o.settings.library != "" && !o.lint {
+		o.refuse("--library is an option of gorun lint")
 	}
 }
 
 func (o *envOptions) run() error {
 	switch {
 	case o.explain != nil:
-		return o.explainVariables()
+		return o.explainVariables(o.explain)
 	case o.lint:
-		return o.lintSettings()
+		return o.settings.run()
 	}
 	options := append(hostOptions(o.Invocation), launcher.WithOutput(o.stdout, o.stderr),
 		launcher.WithNVML(nvmlWorker()))
@@ -126,7 +111,7 @@ func (o *envOptions) run() error {
 	if err != nil {
 		code := reportStartFailure(err).ExitCode
 		if name := o.Spec.Apps[0].Program; len(nccl.Matching(name)) == 1 {
-			o.notify("hint: gorun env --explain " + name)
+			o.notify("hint: gorun explain " + name)
 		}
 		return exitWith(code)
 	}

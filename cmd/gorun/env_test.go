@@ -35,17 +35,17 @@ func TestEnv(t *testing.T) {
 	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_*"}, inv.explain)
 	inv = mustBe[*envOptions](t, "gorun env --lint --library none a.sh - b.py --json")
 	require.True(t, inv.lint && inv.JSON)
-	require.Equal(t, "none", inv.library)
-	require.Equal(t, []string{"a.sh", "-", "b.py"}, inv.files)
+	require.Equal(t, "none", inv.settings.library)
+	require.Equal(t, []string{"a.sh", "-", "b.py"}, inv.settings.files)
 	inv = mustBe[*envOptions](t, "gorun env --explain NCCL_DEBUG --json NCCL_ALGO -- --odd")
 	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_ALGO", "--odd"}, inv.explain)
 	require.True(t, inv.JSON)
 	inv = mustBe[*envOptions](t, "gorun env --lint -- a.sh --json")
-	require.Equal(t, []string{"a.sh", "--json"}, inv.files)
+	require.Equal(t, []string{"a.sh", "--json"}, inv.settings.files)
 	require.Equal(t, []string{"prog gets --json: write options for gorun before the program"},
 		mustBe[*envOptions](t, "gorun env prog --json").Notes)
 	inv = mustBe[*envOptions](t, "gorun env --json --lint")
-	require.True(t, inv.JSON && inv.lint && inv.files == nil)
+	require.True(t, inv.JSON && inv.lint && inv.settings.files == nil)
 	require.True(t, mustBe[*envOptions](t, "gorun env --shell -n 2").shell)
 }
 
@@ -55,7 +55,7 @@ func TestEnvRefuses(t *testing.T) {
 		"--explain A --lint":      "--explain and --lint contradict each other: ask for one at a time",
 		"--shell --json":          "--shell and --json contradict each other: ask for one at a time",
 		"--lint a.sh --shell":     "--lint and --shell contradict each other: ask for one at a time",
-		"--library x":             "--library says what --lint is to compare with: add --lint",
+		"--library x":             "--library is an option of gorun lint",
 		"-n 2 --nproc-per-node 3": "-n 2 contradicts --nproc-per-node 3, which makes 3 on one host",
 	} {
 		require.Equal(t, []string{want}, problems(t, "gorun env "+line), line)
@@ -87,7 +87,7 @@ func TestDoctorAsked(t *testing.T) {
 	require.False(t, inv.JSON)
 	require.Equal(t,
 		[]string{"./trainer gets --json: write options for gorun before the program"}, inv.Notes)
-	require.Equal(t, []string{"--list takes no check: gorun doctor --explain shm explains single ones"},
+	require.Equal(t, []string{"--list takes no check: gorun explain shm explains single ones"},
 		problems(t, "gorun doctor --list shm"))
 	require.Contains(t, strings.Join(problems(t, "gorun doctor --explain shm --jsno"), ""), "unknown option --jsno")
 }

@@ -87,8 +87,13 @@ func (o *explainOptions) check(words []string) {
 const exitUnknown = 1
 
 func (o *explainOptions) run() error {
-	if o.list {
+	switch names := withoutValues(o.words); {
+	case o.list:
 		return o.listErrors()
+	case areAll(names, isVariable):
+		return o.explainVariables(names)
+	case areAll(o.words, isCheck):
+		return o.explainChecks(o.words)
 	}
 	if slices.Equal(o.words, []string{"-"}) && term.IsTerminal(int(os.Stdin.Fd())) {
 		o.notify("reading standard input: Ctrl-D ends it")
@@ -100,6 +105,9 @@ func (o *explainOptions) run() error {
 	err = o.printResult("errors", newErrorList(e.found), func() string { return e.text(explainWidth(o.stdout)) })
 	if err != nil {
 		return err
+	}
+	if text := misspelled(o.words); text != "" && e.found == nil {
+		return exitError{exitUnknown, text}
 	}
 	for _, note := range e.notes() {
 		o.notify(note)
@@ -355,7 +363,7 @@ func formatFinding(f signature.Finding, width int, brief bool) string {
 	if len(f.Variables) > 0 {
 		text := strings.Join(f.Variables, " ")
 		if i := slices.IndexFunc(f.Variables, isExplained); i >= 0 {
-			text += "; `gorun env --explain " + f.Variables[i] + "` says what that does"
+			text += "; `gorun explain " + f.Variables[i] + "` says what that does"
 		}
 		row("variables", text)
 	}

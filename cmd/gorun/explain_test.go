@@ -50,7 +50,7 @@ func TestExplainProblems(t *testing.T) {
 	})
 }
 
-// gorun env --explain knows every variable that gorun explain names.
+// gorun explain knows every variable that gorun explain names.
 func TestVariablesOfErrorsAreExplained(t *testing.T) {
 	name := regexp.MustCompile(`\$?[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b|\b(PYTHON|LD_)[A-Z_]+\b`)
 	// noVariables are constants, errors and permissions, and prefixes of names.

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// For a hostile file, explain, env --lint and topo use limited memory. They run nothing and send no control
+// For a hostile file, explain, lint and topo use limited memory. They run nothing and send no control
 // characters to the terminal.
 func TestHostileFiles(t *testing.T) {
 	const escapes = "\x1b[2J\x1b]0;t\a\u009b2J"

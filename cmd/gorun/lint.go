@@ -12,15 +12,67 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/env/nccl"
 	"gorun/internal/printable"
+	"gorun/launcher/doctor"
 	"gorun/launcher/job"
 )
 
-// lintSettings reports what is wrong with settings.
-func (o *envOptions) lintSettings() error {
-	l := lintReport{files: o.files}
+// lintOptions are those of gorun lint.
+type lintOptions struct {
+	*commandLine
+	files   []string // "-" is standard input; without files: the environment and the libraries' own files
+	library string   // a file, or "none"; "" is the one that would be loaded
+}
+
+func lintCommand(c *commandLine) *command {
+	o := &lintOptions{commandLine: c}
+	flags := c.group(dialect.GroupShown, o.libraryOption(), c.jsonOption("print the findings as JSON"), option{
+		Names: []string{"quiet", "q"}, Set: dialect.Switch(&c.Quiet), Help: "print only findings",
+	})
+	return &command{
+		request: o,
+		Command: cli.Command{
+			Usage: "find wrong settings of NCCL and others in scripts and the environment",
+			Description: "gorun lint finds settings of NCCL, RCCL and PyTorch that are misspelled, obsolete, invalid or " +
+				"harmful: in scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON and nccl.conf files, or in this " +
+				"environment.",
+			UsageText: "gorun lint [options] [FILE...]",
+			Flags:     c.Flags(flags...),
+		},
+		Page: dialect.Page{
+			Examples: []dialect.Example{
+				{"gorun lint job.sbatch Dockerfile", "check what these files set"},
+				{"gorun lint -", "check standard input"},
+				{"gorun lint", "check this environment and its nccl.conf files"},
+				{"gorun lint --library libnccl.so.2 job.sh", "check what this version reads"},
+			},
+			Codes: []dialect.Example{
+				{"0", "nothing is wrong; notes do not count"},
+				{"1", "a warning"},
+				{"2", "a mistake on the command line, or a file that cannot be read"},
+				{"125", "gorun's own error"},
+			},
+			Last: "Explain a variable: gorun explain NCCL_IB_HCA. More: docs/nccl.md.",
+		},
+	}
+}
+
+func (o *lintOptions) libraryOption() option {
+	return option{
+		Names: []string{"library"}, Value: "FILE", Set: dialect.Text(&o.library),
+		Help: "compare with this libnccl.so, or with none (the one programs load)",
+	}
+}
+
+func (o *lintOptions) check(words []string) { o.files = words }
+
+func (o *lintOptions) run() error {
+	l := lintReport{files: o.files, ascii: show.Style(o.stdout).ASCII}
 	err := l.chooseLibrary(o.library)
 	var settings []nccl.Assignment
 	switch {
@@ -35,7 +87,7 @@ func (o *envOptions) lintSettings() error {
 	}
 	l.findings, l.settings = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
 	err = o.printResult("lint", l.json(), func() string { return l.text(o.Quiet) })
-	if err == nil && len(l.findings) > 0 {
+	if err == nil && l.warnings() > 0 {
 		return exitWith(exitFindings)
 	}
 	return err
@@ -45,7 +97,7 @@ func readSettings(files []string) (settings []nccl.Assignment, err error) {
 	for _, file := range files {
 		text, err := readScript(file)
 		if err != nil {
-			return nil, optionError("--lint", err)
+			return nil, optionError("lint", err)
 		}
 		settings = append(settings, nccl.ParseFile(file, text)...)
 	}
@@ -107,6 +159,7 @@ type lintReport struct {
 	file     string // the library's
 	none     bool   // --library none
 	findings []nccl.Finding
+	ascii    bool
 	settings int      // number
 	files    []string // of the command line
 }
@@ -173,6 +226,16 @@ func pythonPrefix() string {
 	return filepath.Dir(filepath.Dir(path))
 }
 
+// warnings counts the findings that are more than notes.
+func (l *lintReport) warnings() (n int) {
+	for _, f := range l.findings {
+		if doctorFinding(f).Severity != doctor.Note {
+			n++
+		}
+	}
+	return n
+}
+
 // text lists the findings, then says how many settings were compared with which library.
 func (l *lintReport) text(findingsOnly bool) string {
 	var b strings.Builder
@@ -181,8 +244,11 @@ func (l *lintReport) text(findingsOnly bool) string {
 		if f.Name != "" {
 			what = nccl.Shown(f.Name) + "=" + nccl.Shown(f.Value)
 		}
-		fmt.Fprintf(&b, "%s: %s\n", printable.Text(settingPlace(f.Assignment)), printable.Text(what))
+		d := doctorFinding(f)
+		fmt.Fprintf(&b, "%s %s: %s [%s]\n", severityMark(d.Severity, l.ascii), printable.Text(settingPlace(f.Assignment)),
+			printable.Text(what), f.Problem)
 		b.WriteString(show.Item("", printable.Wrap(sentences(f.Text, f.Advice), envWidth-4), 4))
+		b.WriteString(fixLine(d.Fix) + "\n")
 	}
 	if findingsOnly {
 		return b.String()
@@ -203,8 +269,13 @@ func (l *lintReport) text(findingsOnly bool) string {
 		compared = show.Join(" ", string(l.library.Kind), l.library.Text) + ", " + l.file
 	}
 	found := "nothing is wrong with"
-	if n := len(l.findings); n > 0 {
-		found = show.Count(n, "finding") + " in"
+	switch warnings, notes := l.warnings(), len(l.findings)-l.warnings(); {
+	case warnings > 0 && notes > 0:
+		found = show.Count(warnings, "warning") + " and " + show.Count(notes, "note") + " in"
+	case warnings > 0:
+		found = show.Count(warnings, "warning") + " in"
+	case notes > 0:
+		found = show.Count(notes, "note") + " in"
 	}
 	fmt.Fprintf(&b, "%s %s; compared with %s\n", found, show.Count(l.settings, "setting"), printable.Text(compared))
 	return b.String()

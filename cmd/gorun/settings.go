@@ -15,7 +15,7 @@ var harmlessProblems = []nccl.Problem{
 	nccl.ProblemLegacy, nccl.ProblemDefault, nccl.ProblemDebugging, nccl.ProblemVersion, nccl.ProblemPrefix,
 }
 
-// lintHosts adds to a cluster what gorun env --lint finds in the settings that its ranks would have: those of this
+// lintHosts adds to a cluster what gorun lint finds in the settings that its ranks would have: those of this
 // environment, which all ranks inherit, once, and those of configuration files to each host.
 func lintHosts(c *doctor.Cluster, environ []string) {
 	var l lintReport
@@ -75,7 +75,7 @@ func doctorFinding(f nccl.Finding) doctor.Finding {
 	d := doctor.Finding{
 		Severity: doctor.Warning, Text: printable.Text(f.Name + "=" + printable.Short(f.Value) + ": " + f.Text),
 		Evidence: printable.Text(settingPlace(f.Assignment)),
-		Fix:      "gorun env --explain " + shellwords.Quote(f.Name),
+		Fix:      "gorun explain " + shellwords.Quote(f.Name),
 	}
 	_, known := nccl.Lookup(f.Name)
 	switch {

@@ -29,7 +29,7 @@ func TestEnvironmentOfHosts(t *testing.T) {
 	assert.Equal(t, []string{
 		"warning n[2-3] (/etc/nccl.conf:1): NCCL_IB_TIMOUT=22: neither NCCL nor RCCL | grep -n -e NCCL_IB_TIMOUT " +
 			"/etc/nccl.conf",
-		"warning n[1-3] (environment): NCCL_ALGO=Ring: forcing algorithms break | gorun env --explain NCCL_ALGO",
+		"warning n[1-3] (environment): NCCL_ALGO=Ring: forcing algorithms break | gorun explain NCCL_ALGO",
 		"note n2 (the environment of its agent): its own environment has NCCL_IB_HCA=mlx5 | grep -nEs '(NCCL|RCCL)_' " +
 			"/etc/environment /etc/profile.d/* ~/.bashrc ~/.profile ~/.ssh/environment",
 	}, lines)

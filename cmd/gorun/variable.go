@@ -21,12 +21,12 @@ const (
 	labelColumn = 12 // where texts begin beside their labels
 )
 
-// explainVariables explains the variables of --explain.
-func (o *envOptions) explainVariables() error {
+// explainVariables explains variables by their names or patterns.
+func (c *commandLine) explainVariables(names []string) error {
 	var texts []string
 	all := []variableJSON{} // [] as JSON
 	var unknown *multierror.Error
-	for _, name := range o.explain {
+	for _, name := range names {
 		found := nccl.Matching(name)
 		row, own := ownVariable(name)
 		switch {
@@ -44,7 +44,7 @@ func (o *envOptions) explainVariables() error {
 			all = append(all, variableJSON{v, v.MustAgree(), v.Status == nccl.Live || v.Status == nccl.Deprecated})
 		}
 	}
-	err := o.printResult("variables", variableList{all}, func() string { return strings.Join(texts, "\n") })
+	err := c.printResult("variables", variableList{all}, func() string { return strings.Join(texts, "\n") })
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func ownVariable(name string) (plan.Row, bool) {
 	return rows[i], true
 }
 
-// isExplained reports whether gorun env --explain knows a variable.
+// isExplained reports whether gorun explain knows a variable.
 func isExplained(name string) bool {
 	_, own := ownVariable(name)
 	return own || len(nccl.Matching(name)) > 0
@@ -95,7 +95,7 @@ func unknownVariable(name string) string {
 	if near := nccl.Nearest(name, nccl.Names()); near != nil {
 		return text + ": did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return text + "; gorun env --explain 'NCCL_*' lists NCCL's"
+	return text + "; gorun explain 'NCCL_*' lists NCCL's"
 }
 
 // listVariables has a line for each variable.

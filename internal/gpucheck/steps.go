@@ -96,7 +96,7 @@ done`,
 		"NCCL_DEBUG=INFO bin/gorun bench allreduce -v -g $N -b 8 -e 8 --trials 5 2>&1",
 	}, want: `(?m)^gorun: .*NCCL \d+\.\d+`},
 	{name: "gorun's settings make NCCL warn of nothing", needs: []string{"nccl"}, commands: []string{
-		"bin/gorun env --lint", "bin/gorun --nproc-per-node gpu --dry-run true",
+		"bin/gorun lint", "bin/gorun --nproc-per-node gpu --dry-run true",
 		`out=$(NCCL_DEBUG=WARN bin/gorun bench allreduce -g $N -b 8 -e 8 --trials 5 2>&1)
 echo "$out"; ! grep 'NCCL WARN' <<<"$out"`,
 	}},

@@ -33,7 +33,7 @@ const (
 var needs = []string{needsHosts, needsSlurm, needsMPI, needsJob, needsFailure, needsGPU, needsMore}
 
 // finders are commands that exit with 1 if they find something.
-var finders = regexp.MustCompile(`^gorun (doctor|hosts check|lint|explain|env --lint)\b`)
+var finders = regexp.MustCompile(`^gorun (doctor|hosts check|lint|explain)\b`)
 
 // follows matches commands that end with the job.
 var follows = regexp.MustCompile(`^gorun (logs -f|top)\b`)

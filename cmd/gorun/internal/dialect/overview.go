@@ -76,7 +76,7 @@ var topics = []topic{
 		[]Example{
 			{"gorun -x OMP_NUM_THREADS=4 ./app", "set a variable"},
 			{"gorun -n 2 --dry-run -v ./app", "show the variables with reasons"},
-			{"gorun env --explain NCCL_IB_HCA", "explain a variable"},
+			{"gorun explain NCCL_IB_HCA", "explain a variable"},
 		},
 		"Every option has a variable: GORUN_LOG_DIR sets the default of --log-dir. More: docs/reference/variables.md.",
 	},
