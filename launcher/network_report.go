@@ -14,7 +14,7 @@ type NetworkReport struct {
 	Summary string `json:"summary,omitempty"`
 	// Transfers summarizes the measured throughput; "" without measurements.
 	Transfers string `json:"transfers,omitempty"`
-	Ways      []Way  `json:"paths"` // between all pairs of up to 64 hosts
+	Ways      []Way  `json:"paths,omitempty"` // between all pairs of up to 64 hosts
 	// Interfaces lists the addresses of all hosts.
 	Interfaces []InterfaceReport `json:"interfaces,omitempty"`
 	// Error is set if the network could not be probed.

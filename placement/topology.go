@@ -10,10 +10,10 @@ import (
 // (CPUs) and in Memories.
 type Topology struct {
 	// CPUs are the online CPUs by number.
-	CPUs []CPU `json:"cpus"`
+	CPUs []CPU `json:"cpus,omitempty"`
 	// Nodes are the online NUMA nodes by number, possibly with gaps. A machine without NUMA has one
 	// node, number 0.
-	Nodes []NUMANode `json:"nodes"`
+	Nodes []NUMANode `json:"nodes,omitempty"`
 	// Memories are the nodes whose memory this process may use (cpuset), written like a list of
 	// CPUs. Empty means all.
 	Memories CPUSet `json:"memory_nodes,omitzero"`

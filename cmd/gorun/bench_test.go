@@ -329,6 +329,7 @@ func TestBenchMeasuresPathsBetweenHosts(t *testing.T) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	require.NoError(t, err, "%s%s", out, stderr.String())
+	require.NoError(t, checkDocument(out))
 	var report bench.Report
 	require.NoError(t, json.Unmarshal(out, &report), "%s", out)
 	require.Equal(t, 2, report.Ranks, "one on each host")

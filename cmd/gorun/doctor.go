@@ -101,6 +101,7 @@ func (o *doctorOptions) run() error {
 		return exitWith(reportStartFailure(err).ExitCode)
 	}
 	cluster.Options, cluster.Spelled = reachWords(o.Spec)
+	cluster.Hosts = append([]*doctor.Host{}, cluster.Hosts...) // [] as JSON
 	lintHosts(cluster, os.Environ())
 	findings := doctor.Diagnose(cluster)
 	err = o.printResult("doctor", diagnosisJSON{append([]doctor.Finding{}, findings...), cluster}, // [] as JSON

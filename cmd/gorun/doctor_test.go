@@ -36,6 +36,7 @@ func TestDoctorOverSSH(t *testing.T) {
 	cmd := onHead(set, gorun, set.SSHConfig(), "doctor", "--json", "-H", "h[1-4]", program)
 	out, err := cmd.Output()
 	assert.Equal(t, exitFindings, cmd.ProcessState.ExitCode(), "%v\n%s", err, out)
+	require.NoError(t, checkDocument(out))
 	var report struct{ Findings []doctor.Finding }
 	require.NoError(t, json.Unmarshal(out, &report), "%s", out)
 	found := map[string]string{}

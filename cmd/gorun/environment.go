@@ -18,7 +18,7 @@ import (
 
 // environment describes the variables of a job's ranks, each name once.
 type environment struct {
-	Ranks     int            `json:"world_size"`
+	Ranks     int            `json:"world_size"` // number of ranks
 	Variables []envVariable  `json:"variables"`
 	Removed   []plan.Removal `json:"removed,omitempty"`
 	Withheld  []string       `json:"withheld,omitempty"`      // inherited ones that other hosts do not get

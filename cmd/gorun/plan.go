@@ -43,7 +43,7 @@ func planText(p *job.Plan, mpi bool, width int) string {
 
 // planJSON is the document of --dry-run.
 type planJSON struct {
-	WorldSize int `json:"world_size"`
+	WorldSize int `json:"world_size"` // number of ranks
 	*job.Plan
 }
 

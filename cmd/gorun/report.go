@@ -17,7 +17,7 @@ type reportJSON struct {
 	Command []string `json:"command"` // the command line, with secrets hidden
 	// Hosts are the job's nodes or, if it was not planned, the hosts of the command line.
 	Hosts     []string  `json:"hosts"`
-	WorldSize int       `json:"world_size"`
+	WorldSize int       `json:"world_size"` // number of ranks
 	StartedAt time.Time `json:"started_at"` // when gorun started
 	EndedAt   time.Time `json:"ended_at"`
 	*launcher.Result

@@ -145,11 +145,16 @@ func jsonenv(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], value)
 }
 
-// fromJSON is the value at a path: a string as it is, any other value as JSON.
+// fromJSON is the value at a path: a string as it is, any other value as JSON. It validates gorun's documents.
 func fromJSON(text, path string) (string, error) {
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		return "", err
+	}
+	if into(value, "schema") != nil {
+		if err := checkDocument([]byte(text)); err != nil {
+			return "", err
+		}
 	}
 	for step := range strings.SplitSeq(path, "/") {
 		if value = into(value, step); value == nil {

@@ -142,7 +142,7 @@ func TestTopoShowsEveryExample(t *testing.T) {
 			require.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), 80, "%s: %s", name, line)
 		}
 		require.Contains(t, ran(t, "gorun", "topo", "--example", name, "--svg", "-"), "</svg>\n")
-		require.Contains(t, ran(t, "gorun", "topo", "--example", name, "--json"), `"kind": "topology"`)
+		require.NoError(t, checkDocument([]byte(ran(t, "gorun", "topo", "--example", name, "-n", "4", "--json"))), name)
 	}
 }
 

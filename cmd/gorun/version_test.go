@@ -13,7 +13,9 @@ import (
 func TestVersionCommand(t *testing.T) {
 	require.Equal(t, version.Line()+"\n", ran(t, "gorun", "version"))
 	var facts versionJSON
-	require.NoError(t, json.Unmarshal([]byte(ran(t, "gorun", "version", "--json")), &facts))
+	text := ran(t, "gorun", "version", "--json")
+	require.NoError(t, checkDocument([]byte(text)))
+	require.NoError(t, json.Unmarshal([]byte(text), &facts))
 	require.Equal(t, launcher.WireVersion, facts.WireVersion)
 	require.Contains(t, facts.Go, "go1.")
 	require.Equal(t, []string{"gorun", "torchrun", "gorun launch", "mpirun", "prterun", "mpiexec"}, facts.Dialects)

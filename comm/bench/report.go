@@ -81,7 +81,7 @@ func (r Row) Ratio() float64 {
 func newReport(c Config, g *comm.Group, o *operation) Report {
 	r := Report{
 		Version: c.Version, Operation: c.Operation, Backend: g.Backend(), Ranks: g.Size(), DType: c.DType,
-		Root: -1, Checked: c.Check,
+		Root: -1, Rows: []Row{}, Checked: c.Check,
 	}
 	if o.reduces {
 		r.Op = cmp.Or(c.Op, "sum")

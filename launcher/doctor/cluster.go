@@ -43,7 +43,7 @@ type Network struct {
 type Problem struct {
 	// Check is what was measured of the network: "reach", "mtu", "loss", "speed" or "interface".
 	Check string   `json:"check,omitempty"`
-	Hosts []string `json:"hosts"`
+	Hosts []string `json:"hosts,omitempty"`
 	Text  string   `json:"text"`
 	// Advice says what to do; Hint is a command that repairs it or shows more.
 	Advice string `json:"advice,omitempty"`

@@ -24,7 +24,7 @@ const (
 type Hang struct {
 	Quiet Seconds         `json:"quiet_seconds"`
 	At    time.Time       `json:"at"`
-	Ranks []spec.Activity `json:"ranks"`
+	Ranks []spec.Activity `json:"ranks,omitempty"`
 	// NCCL has the findings from NCCL's RAS servers in the ranks, if they answered.
 	NCCL []string `json:"nccl,omitempty"`
 }

@@ -12,12 +12,12 @@ import (
 
 // Plan is every decision about a job and its ranks, made before the first rank starts.
 type Plan struct {
-	JobID   string          `json:"job"`
-	RunID   string          `json:"run_id"`
-	Role    string          `json:"role"`
+	JobID   string          `json:"job"`               // id, known when the job starts
+	RunID   string          `json:"run_id"`            // name of the job, as in torchrun
+	Role    string          `json:"role"`              // of all ranks, as in torchrun
 	Why     string          `json:"world_size_reason"` // the reason for the number of ranks
-	Nodes   []Node          `json:"nodes"`
-	Apps    []AppRun        `json:"programs"`
+	Nodes   []Node          `json:"nodes"`             // in order: ranks refer to them by index
+	Apps    []AppRun        `json:"programs"`          // ranks refer to them by index
 	Ranks   []Rank          `json:"ranks"`
 	Store   Store           `json:"store"`
 	Common  []plan.Variable `json:"environment"` // of all ranks

@@ -80,11 +80,11 @@ type RankEnd struct {
 	Fate   Fate           `json:"fate"`
 	Code   int            `json:"exit_code"` // 128+n after a signal n
 	Signal syscall.Signal `json:"signal,omitempty"`
-	// SignalName is set by Result.SetSignalNames.
+	// SignalName is the name of the signal: "SIGKILL".
 	SignalName string    `json:"signal_name,omitempty"`
 	Core       bool      `json:"core_dumped,omitempty"`
 	At         time.Time `json:"ended_at,omitzero"`
-	OOM        string    `json:"out_of_memory,omitempty"`
+	OOM        string    `json:"out_of_memory,omitempty"` // how it is known that the kernel killed it for that
 	// Timer is the scope of the expired file timer of PyTorch for which gorun ended it.
 	Timer string `json:"timer,omitempty"`
 	// Forwarded reports that the launcher had passed on the signal.
@@ -125,11 +125,11 @@ type Failure struct {
 
 // Result describes how a job ended.
 type Result struct {
-	JobID    string         `json:"job"`
-	Cause    Cause          `json:"cause"`
+	JobID    string         `json:"job"`   // id
+	Cause    Cause          `json:"cause"` // why the job ended
 	ExitCode int            `json:"exit_code"`
-	Signal   syscall.Signal `json:"signal,omitempty"` // with CauseSignal and CauseEngine
-	// SignalName is set by SetSignalNames.
+	Signal   syscall.Signal `json:"signal,omitempty"` // that a user or the resource manager sent
+	// SignalName is the name of the signal: "SIGTERM".
 	SignalName string `json:"signal_name,omitempty"`
 	// Text explains a cause that is not a rank.
 	Text string `json:"text,omitempty"`
@@ -154,7 +154,7 @@ type Result struct {
 	Hang *Hang `json:"hang,omitempty"`
 	// NCCL has messages of NCCL or RCCL in the output of ranks.
 	NCCL *NCCL `json:"nccl,omitempty"`
-	// Stuck describes the wait in MPI, with CauseStuck.
+	// Stuck describes the wait for a rank that had ended, if the cause is that.
 	Stuck *spec.MPIStuck `json:"mpi_stuck,omitempty"`
 	// Orphans are processes that survived SIGKILL.
 	Orphans []string `json:"orphans,omitempty"`

@@ -35,7 +35,7 @@ type Request struct {
 
 // Job describes a job. Its texts may hold control bytes.
 type Job struct {
-	ID      string    `json:"job"`
+	ID      string    `json:"job"`   // id
 	State   string    `json:"state"` // running, ending, restarting, suspended
 	Program string    `json:"program"`
 	Args    []string  `json:"arguments,omitempty"`
