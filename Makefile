@@ -46,7 +46,7 @@ test-faults: ## kill jobs in every way and look for leftovers (part of make test
 race: ## the tests of our own packages with the race detector, without real peers
 	GORACE=$${GORACE:-atexit_sleep_ms=0} $(GO) test -race $$($(GO) list ./... | grep -vE '/internal/(interop|faults)')
 
-lint: ## formatting, vet, staticcheck, gosec, govulncheck, the arrows between rooms, arm64
+lint: ## formatting, vet, staticcheck, gosec, govulncheck, architecture, words, help, arm64
 	.ci/lint
 
 fuzz: ## every Fuzz function for FUZZTIME (1m) each

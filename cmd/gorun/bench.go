@@ -114,7 +114,7 @@ func (o *benchOptions) options() []*option {
 	}
 	gpus := option{
 		Names: []string{"ngpus", "g"}, Value: "N", Attached: true, Family: dialect.FamilyCount,
-		Help: "GPUs for each of these: so many times more ranks, each a process with one GPU of its own; asks for " +
+		Help: "GPUs for each of these: starts N ranks in its place, each with one GPU; asks for " +
 			"--backend nccl",
 		Set: dialect.Parsed(&o.gpus, dialect.ParseRanks),
 	}
@@ -151,7 +151,7 @@ func (o *benchOptions) workloadOptions() []option {
 		},
 		{
 			Names: []string{"stepbytes", "i"}, Value: "SIZE", Attached: true,
-			Help: "add so many bytes from one size to the next instead",
+			Help: "add BYTES from one size to the next instead",
 			Set:  dialect.Parsed(&o.Step, parseSize),
 		},
 		{

@@ -230,7 +230,7 @@ func TestOptionsOfCommandsAreComplete(t *testing.T) {
 		require.Equal(t, o.Set == nil, o.Refused(), o.Names[0])
 		for _, n := range o.Names {
 			slurms := cmd.Name == "sbatch" && taken // Slurm's options take precedence
-			require.False(t, seen[cmd.Name+" "+n] && !slurms, "%s stands for two options", n)
+			require.False(t, seen[cmd.Name+" "+n] && !slurms, "%s names two options", n)
 			require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
 			seen[cmd.Name+" "+n] = true
 		}

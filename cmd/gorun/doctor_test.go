@@ -70,7 +70,7 @@ func TestDiagnosisIsShort(t *testing.T) {
 			Severity: doctor.Warning, Text: fmt.Sprint("problem ", i),
 			Evidence: "evidence", Fix: "repair it",
 		})
-		c.Notes = append(c.Notes, doctor.Finding{Severity: doctor.Note, Text: fmt.Sprint("remark\n", i)})
+		c.Notes = append(c.Notes, doctor.Finding{Severity: doctor.Note, Text: fmt.Sprint("hint\n", i)})
 	}
 	findings := doctor.Diagnose(c)
 	text := diagnosis{c, findings, draw.Style{ASCII: true}, false, "gorun doctor -v -H n[1-2]"}.text()
@@ -92,7 +92,7 @@ func TestDiagnosisIsShort(t *testing.T) {
 	assert.Equal(t, 20, strings.Count(text, "\n"))
 	assert.Contains(t, text, "\nok ...\n! n[1-2]: problem 0 [environment]\n")
 	all := diagnosis{c, findings, draw.Style{ASCII: true}, true, ""}.text()
-	assert.Equal(t, 30, strings.Count(all, "\n- n[1-2]: remark "))
+	assert.Equal(t, 30, strings.Count(all, "\n- n[1-2]: hint "))
 	assert.Equal(t, 30, strings.Count(all, "    read: evidence\n"))
 }
 

@@ -107,11 +107,11 @@ func TestDatabaseKnowsWhatGorunSets(t *testing.T) {
 	require.Greater(t, known, 1)
 }
 
-func TestFoldValues(t *testing.T) {
+func TestMergeValues(t *testing.T) {
 	for values, want := range map[string]string{
 		"0 1 2 3": "0..3", "5": "5", "a a": "a", "4 5": "4..5", "0 2": "", "a b": "", "1 0": "", "- 1": "", "01 02": "",
 	} {
-		require.Equal(t, want, foldValues(strings.Fields(values)), values)
+		require.Equal(t, want, mergeValues(strings.Fields(values)), values)
 	}
 }
 

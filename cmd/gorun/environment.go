@@ -207,8 +207,8 @@ func (v *envVariable) isUnknown() bool {
 	return v.Origin == plan.Inherited && v.Meaning == "" && v.setting
 }
 
-// shows reports whether the table lists a variable of gorun's: users seldom need those of other kinds of programs, and
-// those by which PyTorch's launcher and gorun know their ranks.
+// shows reports whether the table lists a gorun variable: users seldom need those of other kinds of programs, and
+// those that identify the ranks of PyTorch's launcher and gorun.
 func (e *environment) shows(v *envVariable) bool {
 	internal := !v.setting && (strings.HasPrefix(v.Name, "TORCHELASTIC_") || strings.HasPrefix(v.Name, "GORUN_"))
 	return e.all || v.Origin != plan.Gorun || !internal && (e.mpi || !v.mpi)
@@ -254,8 +254,8 @@ func (e *environment) value(v *envVariable) string {
 			texts[i] = show.OrDash(*value)
 		}
 	}
-	if folded := foldValues(texts); folded != "" {
-		return folded
+	if merged := mergeValues(texts); merged != "" {
+		return merged
 	}
 	if v.By == "host" && len(texts) <= maxValues {
 		for i := range texts {
@@ -274,8 +274,8 @@ func (e *environment) value(v *envVariable) string {
 // maxValues is the number of ranks or hosts whose values a row shows.
 const maxValues = 4
 
-// foldValues formats equal values as one, consecutive numbers as "0..3", and others as "".
-func foldValues(texts []string) string {
+// mergeValues formats equal values as one, consecutive numbers as "0..3", and others as "".
+func mergeValues(texts []string) string {
 	first, last := texts[0], texts[len(texts)-1]
 	if len(slices.Compact(slices.Clone(texts))) == 1 {
 		return first

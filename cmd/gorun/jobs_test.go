@@ -347,7 +347,7 @@ func TestGPUsOfRanks(t *testing.T) {
 	}, jobTable{}.ranks(j, nil, gpus))
 	assert.Equal(t, "RANK  HOST  STATE    CPU%  MEM  OUT/S  GPU%  GPUMEM  LAST LINE",
 		jobTable{}.ranks(j, usageBetween(j, j, nil), gpus)[0])
-	assert.Nil(t, queryGPUs(ranks(0, 0)), "nobody is asked where there is none")
+	assert.Nil(t, queryGPUs(ranks(0, 0)), "no process is asked without GPUs")
 }
 
 func TestSizesAndTimes(t *testing.T) {

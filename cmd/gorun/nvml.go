@@ -23,14 +23,14 @@ func nvmlWorker() worker.Program {
 
 // addNVMLFacts completes this machine with what only NVML knows, if it has NVIDIA GPUs, and returns notes.
 func addNVMLFacts(m *placement.Machine) (notes []string) {
-	wish := gpufacts.Query{All: true}
-	if !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
+	query := gpufacts.Query{All: true}
+	if !query.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
 		return nil
 	}
 	program := nvmlWorker()
 	program.Slow = func() { notify(os.Stderr, worker.SlowText) }
 	facts, err := program.Facts(len(m.GPUs))
-	return wish.Complete(m, facts, err)
+	return query.Complete(m, facts, err)
 }
 
 // nvmlCommand is the worker. The word is the version of the gorun that started it; without one, any version will do.

@@ -176,7 +176,7 @@ const maxUnfolded = 16
 func rankTable(p *job.Plan, width int) string {
 	rows := [][]string{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "MEMORY", "PLACEMENT", "PROGRAM"}}
 	if len(p.Ranks) > maxUnfolded {
-		for _, row := range foldRanks(p) {
+		for _, row := range mergeRanks(p) {
 			rows = append(rows, row.cells())
 		}
 	} else {
@@ -231,11 +231,11 @@ func (r rankRow) cells() []string {
 	return append([]string{joinRanks(r.ranks), hosts, printable.Ranges(r.locals)}, r.shared...)
 }
 
-func foldRanks(p *job.Plan) (rows []rankRow) {
+func mergeRanks(p *job.Plan) (rows []rankRow) {
 	alike := func(a, b rankRow) bool { return slices.Equal(a.locals, b.locals) && slices.Equal(a.shared, b.shared) }
 	var previous []rankRow // of the preceding hosts, which are alike
 	for node := range p.Nodes {
-		own := foldNode(p, node)
+		own := mergeNode(p, node)
 		if !slices.EqualFunc(previous, own, alike) {
 			rows, previous = append(rows, previous...), own
 			continue
@@ -248,7 +248,7 @@ func foldRanks(p *job.Plan) (rows []rankRow) {
 	return append(rows, previous...)
 }
 
-func foldNode(p *job.Plan, node int) (rows []rankRow) {
+func mergeNode(p *job.Plan, node int) (rows []rankRow) {
 	for i, rank := range p.Nodes[node].Ranks {
 		row := rankRowOf(p, rank)
 		if i > 0 && p.Nodes[node].Ranks[i-1]+1 == rank {

@@ -61,7 +61,7 @@ func TestProgressOfCopies(t *testing.T) {
 	assert.Equal(t, "0 of 3 hosts reached after 2.0 s", reachedCount(list, 2*time.Second))
 }
 
-func TestHostsTextFoldsHostsThatAreAlike(t *testing.T) {
+func TestHostsTextMergesEqualHosts(t *testing.T) {
 	limits := func(memlock int64) []launcher.LimitReport {
 		return []launcher.LimitReport{
 			{Name: "memlock", Limit: doctor.Limit{Soft: memlock}}, {Name: "nofile", Limit: doctor.Limit{Soft: 1024}},

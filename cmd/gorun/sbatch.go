@@ -66,7 +66,7 @@ func sbatchCommand(c *commandLine) *command {
 		programs: true,
 		Command: cli.Command{
 			Usage: "write a batch script for Slurm and submit it",
-			Description: "gorun sbatch writes a batch script that starts PROGRAM by gorun in an allocation of Slurm's, and " +
+			Description: "gorun sbatch writes a batch script that starts PROGRAM with gorun in a Slurm allocation, and " +
 				"submits it by sbatch. The script goes to sbatch's standard input: no file is left.",
 			UsageText: "gorun sbatch [options] PROGRAM [ARGS...]",
 			Flags: append(c.Flags(append(o.own, c.JobOptions(perNode)...)...),
@@ -128,7 +128,7 @@ func (o *sbatchOptions) others() []*option {
 		},
 		option{
 			Names: []string{"hostfile", "machinefile"}, Value: "FILE",
-			Help: "Slurm chooses the hosts, and no file does; --nodelist NAMES wishes for some of them",
+			Help: "Slurm chooses the hosts, and no file does; --nodelist NAMES requests some of them",
 		},
 		option{
 			Names: []string{"wrap"}, Value: "COMMAND",
@@ -494,7 +494,7 @@ func onDemand(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// slurmVariable matches a variable of Slurm's as a shell would expand it.
+// slurmVariable matches a Slurm variable as a shell would expand it.
 var slurmVariable = onDemand(`\$\{?(SLURM_[A-Z0-9_]+)`)
 
 // noteSlurmVariables warns that no shell expands variables in arguments, unlike in a script.

@@ -81,7 +81,7 @@ func TestSbatchVariables(t *testing.T) {
 	require.Equal(t, []string{"x"}, b.line)
 }
 
-func TestSbatchRemarks(t *testing.T) {
+func TestSbatchNotes(t *testing.T) {
 	require.Contains(t, mustBe[*sbatchOptions](t, "gorun sbatch -N 2 --nproc-per-node gpu x").Notes[0],
 		"add --cpus-per-gpu N, -c N or --exclusive")
 	require.Empty(t, mustBe[*sbatchOptions](t, "gorun sbatch -N 2 --nproc-per-node gpu --exclusive x").Notes)

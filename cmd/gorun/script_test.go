@@ -110,14 +110,14 @@ func sameText(ts *testscript.TestScript, names []string, got, wanted string) {
 // inherited variables, and the width of columns with a long value.
 func likeness(text string) string {
 	for _, l := range likenesses {
-		text = l.differs.ReplaceAllString(text, l.stands)
+		text = l.differs.ReplaceAllString(text, l.replacement)
 	}
 	return text
 }
 
 var likenesses = []struct {
 	differs *regexp.Regexp
-	stands  string
+	replacement  string
 }{
 	{regexp.MustCompile(`\bpid \d+`), "pid N"},
 	{regexp.MustCompile(`(?m) after [0-9.]+m?s(\)| \(--timeout\)|)$`), " after T$1"},

@@ -22,7 +22,7 @@ var (
 		{"p", "partition", "LIST", "partition to run in, or several to choose from"},
 		{"M", "clusters", "LIST", "clusters"},
 		{"", "reservation", "NAME", "a reservation"},
-		{"", "switches", "N[@TIME]", "at most so many switches between the nodes"},
+		{"", "switches", "N[@TIME]", "maximum number of switches between the nodes"},
 		{"", "contiguous", "", "nodes beside each other"},
 		{"", "spread-job", "", "as many nodes as possible"},
 		{"", "use-min-nodes", "", "as few as possible"},
@@ -44,9 +44,9 @@ var (
 		{"", "mem-per-cpu", "SIZE", "memory for each CPU"},
 		{"", "mem-per-gpu", "SIZE", "memory for each GPU"},
 		{"", "tmp", "SIZE", "temporary disk space of each node"},
-		{"", "ntasks-per-core", "N", "at most so many tasks on a core"},
+		{"", "ntasks-per-core", "N", "maximum number of tasks on a core"},
 		{"", "ntasks-per-gpu", "N", "tasks for each GPU"},
-		{"", "ntasks-per-socket", "N", "at most so many tasks on a socket"},
+		{"", "ntasks-per-socket", "N", "maximum number of tasks on a socket"},
 		{"", "sockets-per-node", "N", "sockets that a node must have"},
 		{"", "cores-per-socket", "N", "cores that a socket must have"},
 		{"", "threads-per-core", "N", "hardware threads of a core to use"},
@@ -99,7 +99,7 @@ var (
 	}
 )
 
-// slurmOptions makes options of Slurm's, which go into the script or, as those of the submission, to sbatch itself.
+// slurmOptions makes Slurm options, which go into the script or, as those of the submission, to sbatch itself.
 func (o *sbatchOptions) slurmOptions(g dialect.Group, rows ...slurmRow) []*option {
 	options := make([]option, len(rows))
 	for i, r := range rows {

@@ -26,8 +26,8 @@ func tokenCommand(c *commandLine) *command {
 	return &command{
 		request: o,
 		Command: cli.Command{
-			Usage: "make a token by which nodes that are started one by one know each other",
-			Description: "gorun token prints a new token: a secret of 256 bits by which the nodes of a job that are started " +
+			Usage: "make a token for nodes that you start one by one",
+			Description: "gorun token prints a new token: a secret of 256 bits for the nodes of a job that are started " +
 				"one by one know each other.",
 			Flags: c.Flags(c.group(dialect.GroupOutput, option{
 				Names: []string{"out"}, Value: "FILE", Set: dialect.Text(&o.file),

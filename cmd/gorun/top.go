@@ -112,7 +112,7 @@ type topScreen struct {
 // topHeading is the number of lines that do not scroll: a title, a blank line, the names of columns.
 const topHeading = 3
 
-// newTopScreen sets up the terminal. It returns false if standard input or output is none.
+// newTopScreen sets up the terminal. It returns false if standard input or output is not one.
 func newTopScreen(stdout io.Writer) (*topScreen, bool) {
 	out, ok := stdout.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

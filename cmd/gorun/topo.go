@@ -35,7 +35,7 @@ func topoCommand(c *commandLine) *command {
 	o := &topoOptions{commandLine: c}
 	ranks := []*option{{
 		Names: []string{"np", "n", "c"}, Group: dialect.GroupRanks, Value: "N", Attached: true,
-		Help: "number of ranks to seat",
+		Help: "number of ranks to place",
 		Set:  dialect.Parsed(&o.ranks, dialect.ParseRanks),
 	}, {
 		Names: []string{"nproc-per-node"}, Group: dialect.GroupRanks, Value: "N|auto|gpu|cpu",
@@ -49,7 +49,7 @@ func topoCommand(c *commandLine) *command {
 		Help: "the machine that --save wrote to DIR (default: this machine)",
 	}, option{
 		Names: []string{"example"}, Value: "NAME", Set: dialect.Text(&o.example),
-		Help: "a typical machine in place of this one; a name that there is not lists those that there are",
+		Help: "a typical machine instead of this one; unknown names list all",
 	}, option{
 		Names: []string{"save"}, Value: "DIR", Dirs: true, Set: dialect.Text(&o.save),
 		Help: "write the files from which gorun knows this machine to a new DIR, without serial numbers and MAC addresses, " +
@@ -87,7 +87,7 @@ func topoCommand(c *commandLine) *command {
 				{"gorun topo --example dgx-h100 --model-size 7.5GB", "what its links mean for an all-reduce"},
 				{"gorun topo --save my-machine", "the files of this one, for a bug report"},
 			},
-			Ranks: "Without any of these two, nor a wish for who sits where: nobody is seated.",
+			Ranks: "Without these two and without placement options, topo places no ranks.",
 			Codes: []dialect.Example{
 				{"0", "it was shown"},
 				{"2", "a mistake on the command line"},
@@ -140,7 +140,7 @@ func (o *topoOptions) run() error {
 	if err != nil {
 		return unfit(err)
 	}
-	t := topology{m, layout, seats(layout), nil}
+	t := topology{m, layout, placements(layout), nil}
 	if o.impact {
 		if t.impact, err = draw.Predict(m, o.modelSize); err != nil {
 			return unfit(optionError("--impact", err))
@@ -150,7 +150,7 @@ func (o *topoOptions) run() error {
 	case err != nil || wrote && !o.JSON:
 		return err
 	case o.JSON:
-		return show.JSON(o.stdout, "topology", draw.Describe(m, t.seats, layout.Notes, t.impact))
+		return show.JSON(o.stdout, "topology", draw.Describe(m, t.placed, layout.Notes, t.impact))
 	}
 	return o.print(t.text(show.Style(o.stdout)))
 }
@@ -164,7 +164,7 @@ func (o *topoOptions) writeFiles(t topology) (wrote bool, err error) {
 		option, name string
 		text         func() (string, error)
 	}{
-		{"--svg", o.svg, func() (string, error) { return draw.SVG(t.Machine, t.seats), nil }},
+		{"--svg", o.svg, func() (string, error) { return draw.SVG(t.Machine, t.placed), nil }},
 		{"--write-rankfile", o.writeRankFile, t.rankFile},
 	} {
 		if file.name == "" {
@@ -191,7 +191,7 @@ func (o *topoOptions) writeFiles(t topology) (wrote bool, err error) {
 type topology struct {
 	placement.Machine
 	layout placement.Layout
-	seats  []draw.Placement
+	placed  []draw.Placement
 	impact *draw.Impact // nil: not requested
 }
 
@@ -202,10 +202,10 @@ func (t topology) rankFile() (string, error) {
 
 // text is the picture, the matrix, the ranks and the prediction.
 func (t topology) text(style draw.Style) string {
-	parts := []string{draw.Picture(t.Machine, t.seats, style), draw.Matrix(t.Machine, style)}
-	if t.seats != nil {
+	parts := []string{draw.Picture(t.Machine, t.placed, style), draw.Matrix(t.Machine, style)}
+	if t.placed != nil {
 		parts = append(parts, draw.Notes(append([]string{t.layout.Reason}, t.layout.Notes...), style)+
-			draw.Placements(t.Machine, t.seats, style))
+			draw.Placements(t.Machine, t.placed, style))
 	}
 	if t.impact != nil {
 		parts = append(parts, t.impact.Text(style))
@@ -278,10 +278,10 @@ func (o *topoOptions) layout(m placement.Machine) (placement.Layout, error) {
 	return placement.Map(req, []placement.Machine{m})
 }
 
-// seats converts a layout for drawing.
-func seats(layout placement.Layout) (seats []draw.Placement) {
+// placements converts a layout for drawing.
+func placements(layout placement.Layout) (placed []draw.Placement) {
 	for rank, r := range layout.Ranks {
-		seats = append(seats, draw.Placement{Rank: rank, CPUs: r.CPUs, Memories: r.Memories, GPUs: r.GPUs, Why: r.Reason})
+		placed = append(placed, draw.Placement{Rank: rank, CPUs: r.CPUs, Memories: r.Memories, GPUs: r.GPUs, Why: r.Reason})
 	}
-	return seats
+	return placed
 }

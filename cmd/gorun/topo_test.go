@@ -171,14 +171,14 @@ func TestWrittenRankFileIsReadBack(t *testing.T) {
 		if name == "one" { // its ranks are not bound
 			continue
 		}
-		for i, wish := range [][]string{
+		for i, query := range [][]string{
 			{"-n", "2"},
 			{"-n", "4", "--map-by", "core"},
 			{"--map-by", "ppr:2:package"},
 			{"-n", "4", "--cpus-per-rank", "2"},
 		} {
 			file := filepath.Join(dir, fmt.Sprint(name, i))
-			words := append([]string{"gorun", "topo", "--example", name}, wish...)
+			words := append([]string{"gorun", "topo", "--example", name}, query...)
 			require.Empty(t, ran(t, append(words, "--write-rankfile", file)...))
 			require.Equal(t, read(words...), read("gorun", "topo", "--example", name, "--rankfile", file), "%q", words)
 		}

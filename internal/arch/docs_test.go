@@ -33,7 +33,7 @@ func markdown(t *testing.T) []pages.Page {
 	return all
 }
 
-// words counts the words of a text. Bars and rules of tables are none.
+// words counts the words of a text. Bars and rules of tables do not count.
 func words(text string) int {
 	return len(slices.DeleteFunc(strings.Fields(text), func(field string) bool {
 		return !strings.ContainsFunc(field, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })

@@ -183,7 +183,7 @@ func (b *reportBuilder) output(r *Result, warnings int) {
 	case !b.below || !f.OnTerminal:
 		b.quote("error", mark, f.Traceback, reportTraceback)
 		b.quote("last", mark, last, most)
-	case len(r.Ranks) <= 1: // it stands right above
+	case len(r.Ranks) <= 1: // it is right above
 	case len(f.Traceback) > 0:
 		b.row("error", clip(strings.TrimSpace(f.Traceback[len(f.Traceback)-1]), 160)+" (see above)")
 	case len(last) > 0:

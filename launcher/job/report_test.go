@@ -130,7 +130,7 @@ exit 137
 	}
 }
 
-// Ranks that failed in the same way are told from those that gorun stopped, and a terminal shows no line twice.
+// Ranks that failed in the same way are separated from those that gorun stopped, and a terminal shows no line twice.
 func TestReportOfRanksAlike(t *testing.T) {
 	exit := func(rank, code int, fate Fate) RankEnd { return RankEnd{Rank: rank, Code: code, Fate: fate} }
 	failure := func(end RankEnd) *Failure {

@@ -20,7 +20,7 @@ func compileExitPattern() *regexp.Regexp {
 			`^(?:exit(?:ed)?|code|status|rc|errorlevel))\s*[:=]?\s*["']?(-?\d{1,4})(?::(\d{1,3}))?\b`)
 }
 
-// codePattern matches a single number, or a pair of Slurm's.
+// codePattern matches a single number, or a Slurm pair.
 var codePattern = sync.OnceValue(compileCodePattern)
 
 func compileCodePattern() *regexp.Regexp { return regexp.MustCompile(`^(-?\d{1,4})(?::(\d{1,3}))?$`) }

@@ -163,7 +163,7 @@ func (p *fileParser) finish() error {
 	}
 	asked := len(s.Ask) + len(s.Vague) + len(s.Codes)
 	if len(s.Lines) == 0 && asked == 0 || len(s.Lines) > 0 && len(s.Examples) == 0 {
-		return fmt.Errorf("%s needs a line with an example, or something by which to ask for it", s.ID)
+		return fmt.Errorf("%s needs a line with an example, or a name to ask for it", s.ID)
 	}
 	s.patterns, s.unless = nil, nil
 	for _, line := range s.Lines {

@@ -236,7 +236,7 @@ func TestParseProblems(t *testing.T) {
 		"a\n":                         "x: a has no family",
 		"a\n\nb\n":                    "x:3: a has no family",
 		strings.Replace(good, "  example  some text\n", "",
-			1): "x: a-1 needs a line with an example, or something by which to ask for it",
+			1): "x: a-1 needs a line with an example, or a name to ask for it",
 		good + "  line  abc\n": "x: a-1: line abc: no literal text of 4 bytes or more",
 		good + "  line  text {x}{y}\n": "x: a-1: line text {x}{y}: {y} follows another without " +
 			"text between them",
@@ -249,7 +249,7 @@ func TestParseProblems(t *testing.T) {
 	}
 }
 
-// Each variable of NCCL's that a record names is in the library that it is read by.
+// Each NCCL variable that a record names is in the library that it is read by.
 func TestVariablesAreNCCLs(t *testing.T) {
 	library := filepath.Join(filepath.Dir(filepath.Dir(testneeds.Torch(t))), "lib")
 	found, err := filepath.Glob(filepath.Join(library, "python3.*", "site-packages", "nvidia", "nccl", "lib",

@@ -68,7 +68,7 @@ func (p *Line) refuseInLauncher(found *engine.Found) {
 	if p.hostsGiven() || p.meetsByOptions() {
 		return
 	}
-	world := p.variable("GORUN_JOB_WORLD") // set in a rank of gorun's, which has these variables, too
+	world := p.variable("GORUN_JOB_WORLD") // set in a gorun rank, which has these variables, too
 	for _, l := range otherLaunchers {
 		rank, err := strconv.Atoi(p.variable(l.rank))
 		size, sizeErr := strconv.Atoi(p.variable(l.size))

@@ -12,7 +12,7 @@ import (
 )
 
 // resolveTask makes the spec of one of several processes that an engine started: a node, if each has its own host;
-// else a rank. Options on where the nodes meet beat the engine.
+// else a rank. Rendezvous options override the engine.
 func (p *Line) resolveTask(t *engine.Task) {
 	spec, found := &p.Spec, p.engine.found
 	// Several tasks on a host are nodes if --nnodes is their number: torchrun makes a node of each process.

@@ -258,7 +258,7 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, 1,
 		mustParse(t, "gorun x", append(step("1"), "SLURM_NODE_ALIASES=n1:10.0.0.7:e1,n2:10.0.0.8:e2")...).Spec.Join.NodeRank)
 	require.Nil(t, mustParse(t, "gorun --standalone x", step("1")...).Spec.Join)
-	require.Nil(t, mustParse(t, "torchrun x.py", step("1")...).Spec.Join, "torchrun is one node unless told otherwise")
+	require.Nil(t, mustParse(t, "torchrun x.py", step("1")...).Spec.Join, "torchrun is one node by default")
 	require.Nil(t, mustParse(t, "gorun x", append(step("1"), "GORUN_JOB=1", "GORUN_JOB_ENGINE=slurm:17")...).Spec.Join,
 		"a rank of another gorun")
 	require.Contains(t, strings.Join(mustParse(t, "gorun -v --rdzv-endpoint n2 x", step("1")...).Notes, "\n"),
@@ -316,8 +316,8 @@ func TestStepOfOneTask(t *testing.T) {
 	require.Equal(t, "a b", slotted(mustParse(t, "gorun -H a,b x", one...).Spec.Hosts))
 }
 
-// seats has the variables of task 3 of srun -n4 on two nodes.
-var seats = []string{
+// taskVariables has the variables of task 3 of srun -n4 on two nodes.
+var taskVariables = []string{
 	"SLURM_JOB_ID=17", "SLURM_STEP_ID=2", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=2(x2)",
 	"SLURM_PROCID=3", "SLURM_NODEID=1", "SLURM_LOCALID=1", "SLURMD_NODENAME=n2",
 }
@@ -330,7 +330,7 @@ func TestEngineCPUs(t *testing.T) {
 	}
 	for what, variables := range map[string][]string{
 		"allocation": allocation, "one a node": step("0"), "one": one,
-		"seats": seats,
+		"tasks": taskVariables,
 	} {
 		variables = append(slices.Clone(variables), "SLURM_CPUS_PER_TASK=2")
 		spec := mustParse(t, "gorun x", variables...).Spec
@@ -350,13 +350,13 @@ var uneven = []string{
 }
 
 // If a node has several tasks, each task is a rank.
-func TestSeats(t *testing.T) {
+func TestTasks(t *testing.T) {
 	ports := stepPorts("slurm-17.2")
 	for _, line := range []string{
 		"gorun x", "gorun -n 4 x", "gorun --nproc-per-node 2 x", "gorun --nnodes 2 x",
 		"gorun --nproc-per-node 1 x",
 	} {
-		spec := mustParse(t, line, seats...).Spec
+		spec := mustParse(t, line, taskVariables...).Spec
 		require.Equal(t, &job.Task{Rank: 3, NumRanks: 4, LocalRank: 1, LocalRanks: 2, Node: 1, NumNodes: 2}, spec.Join.Task)
 		require.Equal(t, job.Count{Kind: job.CountFixed, N: 1, From: "step 17.2"}, spec.PerNode)
 		require.Equal(t, 0, spec.Apps[0].NumRanks)
@@ -365,12 +365,14 @@ func TestSeats(t *testing.T) {
 		require.Equal(t, 3, spec.Join.NodeRank)
 		require.Equal(t, 4, spec.Join.NumNodes)
 	}
-	j := mustParse(t, "gorun --nnodes 4 --nproc-per-node 1 --rdzv-endpoint n1:29500 --rdzv-id 1 x", seats...).Spec.Join
+	j := mustParse(t, "gorun --nnodes 4 --nproc-per-node 1 --rdzv-endpoint n1:29500 --rdzv-id 1 x",
+		taskVariables...).Spec.Join
 	require.Nil(t, j.Task, "each task is a node, as torchrun has it")
 	require.Equal(t, 4, j.NumNodes)
 	require.Equal(t, -1, j.NodeRank)
-	require.Equal(t, "n1", mustParse(t, "gorun --rdzv-endpoint n2:5 x", seats...).Spec.Join.Addr, "rank 0 is there")
-	alone := slices.Concat(seats, []string{
+	require.Equal(t, "n1", mustParse(t, "gorun --rdzv-endpoint n2:5 x", taskVariables...).Spec.Join.Addr,
+		"rank 0 is there")
+	alone := slices.Concat(taskVariables, []string{
 		"SLURM_STEP_NODELIST=n2", "SLURM_STEP_TASKS_PER_NODE=4", "SLURM_NODEID=0",
 		"SLURM_LOCALID=3",
 	})
@@ -406,23 +408,29 @@ func TestEngineProblems(t *testing.T) {
 		{"gorun --nnodes 1 x", step("0"), []string{"--nnodes 1 contradicts step 17.0, whose tasks are on 2 nodes " +
 			"(SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no " +
 			"step"}},
-		{"gorun -n 3 x", seats, []string{"-n 3" + has}},
-		{"gorun --nproc-per-node 4 x", seats, []string{"--nproc-per-node 4" + has}},
-		{"gorun --nproc-per-node 1 --nnodes 3 x", seats, []string{"--nnodes 3 contradicts step 17.2, whose tasks are on 2 " +
-			"nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows " +
-			"of no step"}},
+		{"gorun -n 3 x", taskVariables, []string{"-n 3" + has}},
+		{"gorun --nproc-per-node 4 x", taskVariables, []string{"--nproc-per-node 4" + has}},
+		{
+			"gorun --nproc-per-node 1 --nnodes 3 x", taskVariables,
+			[]string{"--nnodes 3 contradicts step 17.2, whose tasks are on 2 " +
+				"nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none " +
+				"knows of no step"},
+		},
 		{
 			"gorun --nproc-per-node 3 x", uneven,
 			[]string{"--nproc-per-node 3: step 17.2 has 4 tasks, 3 of them on this node, and each is one rank" + instead},
 		},
-		{"gorun --nproc-per-node gpu x", seats, []string{"--nproc-per-node gpu" + has}},
+		{"gorun --nproc-per-node gpu x", taskVariables, []string{"--nproc-per-node gpu" + has}},
 		{
-			"gorun -n 1 x : -n 3 y", seats,
+			"gorun -n 1 x : -n 3 y", taskVariables,
 			[]string{"several programs do not go with a step that has several tasks on a node, each of which is one rank" +
 				instead},
 		},
-		{"gorun -H a,b x", seats, []string{"-H a,b: each of the 4 tasks of step 17.2 would start a job on these hosts: " +
-			"start gorun once (srun -n1 gorun ...), or leave the hosts out"}},
+		{
+			"gorun -H a,b x", taskVariables,
+			[]string{"-H a,b: each of the 4 tasks of step 17.2 would start a job on these hosts: " +
+				"start gorun once (srun -n1 gorun ...), or leave the hosts out"},
+		},
 	} {
 		t.Run(c.line, func(t *testing.T) { require.Equal(t, c.want, problems(t, c.line, c.variables...)) })
 	}

@@ -103,7 +103,7 @@ func (p *Line) checkExport(name, value string) error {
 		if strings.Contains(value, t.template) {
 			return fmt.Errorf("all ranks have the same value, and nothing is filled in for %s: have the program read %s, or "+
 				"write sh -c '%s=$%[2]s exec PROGRAM'; "+
-				"for the text as it stands, export %[3]s and write -x %[3]s", t.template, t.variable, name)
+				"for the literal text, export %[3]s and write -x %[3]s", t.template, t.variable, name)
 		}
 	}
 	return nil
@@ -206,7 +206,7 @@ func (p *Line) extend(appends bool) func(Arg) error {
 		name, separator, bracket := strings.Cut(head, "[")
 		separator, closed := strings.CutSuffix(separator, "]")
 		if !given || name == "" || !bracket || !closed {
-			return errors.New("written NAME[C] VALUE, where C stands between the values: PATH[:] /opt/bin")
+			return errors.New("write NAME[C] VALUE, where C separates the values: PATH[:] /opt/bin")
 		}
 		if old := p.variable(name); old != "" && appends {
 			value = old + separator + value

@@ -113,7 +113,7 @@ func (e *UsageError) Hint() string {
 	return ""
 }
 
-// helpNeeded is a mistake of a user who does not know the options or commands.
+// helpNeeded is a mistake that help with options or commands answers.
 type helpNeeded struct {
 	error
 	command string // that helps; "": the dialect's --help

@@ -112,8 +112,8 @@ func (p *Line) resolveJoin() {
 }
 
 // setJoinRank sets the number of this node. Without one, the owner of the address is node 0 and the others are
-// numbered, while torchrun's static rendezvous makes every node 0. As in torchrun, --node-rank beats is_host, except
-// with c10d.
+// numbered, while torchrun's static rendezvous makes every node 0. As in torchrun, --node-rank overrides is_host,
+// except with c10d.
 func (p *Line) setJoinRank(j *job.JoinSpec) {
 	rank := p.nodeRank
 	if value := p.variable(completionIndex); rank.from == "" && value != "" {

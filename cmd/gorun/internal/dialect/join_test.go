@@ -109,7 +109,7 @@ func TestJoinFromVariables(t *testing.T) {
 	require.Equal(t, fileToken, mustParse(t, "gorun --nnodes 2 --master-addr a --token-file token x",
 		"GORUN_TOKEN="+otherToken).Spec.Join.Token, "an option is stronger")
 	require.Len(t, problems(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "TORCHELASTIC_RUN_ID=outer"), 1,
-		"an outer launcher's address is none")
+		"an outer launcher's address is ignored")
 	require.Equal(t, []string{"MASTER_PORT=x: not a port from 0 to 65535"},
 		problems(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "MASTER_PORT=x"))
 }

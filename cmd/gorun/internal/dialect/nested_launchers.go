@@ -16,7 +16,7 @@ var nestedLaunchers = []string{
 // torchrunModules name torchrun for python -m.
 var torchrunModules = []string{"torch.distributed.run", "torch.distributed.launch"}
 
-// nestedLauncher says why not to start a program that is a launcher; "" if it is none.
+// nestedLauncher says why not to start a program that is a launcher; "" for other programs.
 func nestedLauncher(app job.App) string {
 	word, base := app.Program, path.Base(app.Program)
 	isModule := app.Start == job.StartModule

@@ -25,7 +25,7 @@ type outputState struct {
 	layout        string // of log files: "gorun", "torchrun"; "" is the dialect's
 }
 
-// logOption is an option of torchrun's on log files.
+// logOption is a torchrun option on log files.
 type logOption struct {
 	from  string
 	level level
@@ -138,7 +138,7 @@ func (p *Line) asOpenMPI5(value string) string {
 	return name + ":nocopy:" + words // the last word wins
 }
 
-// setOutputDir writes files in Open MPI 4's layout. 1 stands for the job.
+// setOutputDir writes files in Open MPI 4's layout. 1 is the job.
 func (p *Line) setOutputDir(a Arg, value string) error {
 	return p.setFiles(a, value, "/1/rank.%R/stdout", "/1/rank.%R/stderr")
 }

@@ -254,7 +254,7 @@ func (p *Line) setRankFile(a Arg) error {
 }
 
 // resolvePlacement completes mappings and bindings. As in Open MPI, pe=N alone maps by NUMA node, and a CPU list
-// beats other bindings.
+// overrides other bindings.
 func (p *Line) resolvePlacement() {
 	for _, place := range p.places() {
 		m := &place.MapBy

@@ -161,8 +161,8 @@ var exempt = []string{"exclude", "standalone", "rdzv-endpoint", "orte_do_not_lau
 // weak are options with a documented lower precedence, or for which another variable of Hydra names the program.
 var weak = []string{"default-hostfile", "launcher"}
 
-// TestTypedBeatsVariables: options on the command line beat all variables.
-func TestTypedBeatsVariables(t *testing.T) {
+// TestTypedOverridesVariables: options on the command line override all variables.
+func TestTypedOverridesVariables(t *testing.T) {
 	for _, d := range []*Dialect{Gorun, Mpirun, Mpiexec, Torchrun} {
 		parsed := func(line []string, variables ...string) (Invocation, error) {
 			return Parse(d.Name, append(slices.Clone(line), "prog"), around(variables...))

@@ -207,7 +207,7 @@ func TestProblems(t *testing.T) {
 		},
 		"gorun --mpi=list --overlap x": {
 			"--mpi=list: not one of auto, pmi1, pmi2, pmix, none",
-			"--overlap: that is srun's: leave it out, the srun by which gorun starts its agents has it",
+			"--overlap: srun's own option: leave it out; gorun adds it to the srun of its agents",
 		},
 		"gorun --world=each x": {"--world=each: not one of job, app"},
 

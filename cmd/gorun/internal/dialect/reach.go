@@ -63,7 +63,7 @@ func (p *Line) setRSHAgent(a Arg) error {
 	return errors.New("none of these programs is here")
 }
 
-// resolveReach decides between gorun's own SSH and a program that replaces it: what is on the command line beats
+// resolveReach decides between gorun's own SSH and a program that replaces it: the command line overrides
 // variables.
 func (p *Line) resolveReach() {
 	s, reach := &p.reach, &p.Spec.Reach
@@ -96,7 +96,7 @@ func (p *Line) checkReach() {
 	case byEngine:
 		p.verbose("%s has no effect: %s starts the agents", s.args.from, reach.Engine.Job)
 	case slices.ContainsFunc(reach.Command, func(word string) bool { return strings.Contains(word, "{host}") }):
-		p.problem("%s: %s says itself where the host stands: write the arguments into it", s.args.from, s.commandFrom)
+		p.problem("%s: %s places the host itself: write the arguments into it", s.args.from, s.commandFrom)
 	case s.commandFrom != "":
 		reach.Command = slices.Concat(reach.Command, s.args.value)
 	default:

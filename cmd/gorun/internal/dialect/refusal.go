@@ -9,7 +9,7 @@ import (
 )
 
 // refusal returns why an option is refused and what to use instead, with the given value in place of its
-// placeholders, so that it can be typed as it stands: -ppn 2 becomes --nproc-per-node 2.
+// placeholders, so that it can be pasted: -ppn 2 becomes --nproc-per-node 2.
 func (o *Option) refusal(value string) string {
 	names := o.placeholders()
 	values := []string{value}

@@ -196,7 +196,7 @@ func (p *Line) resolveStore() {
 	}
 }
 
-// noteOverridden notes options that a stronger one overrides; "" is none.
+// noteOverridden notes options that a stronger one overrides; "" is no note.
 func (p *Line) noteOverridden(stronger string, options ...string) {
 	for _, o := range options {
 		if o != "" {

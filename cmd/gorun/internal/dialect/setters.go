@@ -125,7 +125,7 @@ func withFrom(from *string, set func(Arg) error) func(Arg) error {
 // nothing is the setter of options that ask for what happens anyway.
 func nothing(Arg) error { return nil }
 
-// as returns the setter of an alias: written is the option that it stands for, as it is typed, and value the
+// as returns the setter of an alias: written is the option that it means, as it is typed, and value the
 // placeholder in it for the alias's own value; "" and BOOL are flags.
 func (p *Line) as(written, value string) func(Arg) error {
 	name, with, _ := strings.Cut(written, " ")

@@ -64,7 +64,7 @@ func foreignTable(*Line) []Option {
 		refused("VALUE", slurms, "account", "qos", "gres", "mem", "constraint", "reservation", "job-name"),
 		refused("", slurms, "exclusive"),
 		refused("LIMIT", slurms+"; gorun's own limit is --timeout", "time"),
-		refused("", "that is srun's: leave it out, the srun by which gorun starts its agents has it", "overlap"),
+		refused("", "srun's own option: leave it out; gorun adds it to the srun of its agents", "overlap"),
 		refused("", "that is srun's: leave it out, gorun ends a job when a rank fails", "kill-on-bad-exit"),
 		refused("LIST", "use -H for the hosts, and --gpus for the GPUs of each", "include"),
 		refused("PORT", "write it behind the host, -H HOST:PORT:SLOTS, or as port=PORT into the host file", "ssh-port"),
@@ -80,7 +80,7 @@ func unclearTable(*Line) []Option {
 			"--nnodes N", "N")),
 		refused("", "use --copy with the program's path, which mpirun means, or --stdin RANK, which Intel's mpiexec means",
 			"s"),
-		refused("", "use -v to see what gorun decides; a debugger stands before the program, as in gorun -n 2 xterm -e gdb "+
+		refused("", "use -v to see what gorun decides; write a debugger before the program, as in gorun -n 2 xterm -e gdb "+
 			"./prog", "debug"),
 	}
 }

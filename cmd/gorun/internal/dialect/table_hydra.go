@@ -127,13 +127,13 @@ func hydraOthers() []Option {
 		ignored("", "the failure of a rank ends the job unless --on-failure continue", "enable-auto-cleanup", "cleanup"),
 		ignored("", "each host is asked for what it is like", "disable-hostname-propagation", "enable-hostname-propagation",
 			"hybrid-hosts"),
-		ignored("NAME", "gorun finds by which address others reach this host", "localhost"),
+		ignored("NAME", "gorun finds the address of this host itself", "localhost"),
 		ignored("NAME", "there is one way to do that here", "topolib", "demux", "use-app-topology"),
-		ignored("", "there is nothing of that kind to be told", "disable-x", "noconf", "v6", "prefork", "profile"),
+		ignored("", "gorun has nothing like it", "disable-x", "noconf", "v6", "prefork", "profile"),
 		ignored("", ofAgent, "pmi-aggregate", "pmi-noaggregate"),
 		ignored("NAME", ofAgent, "pmi-connect"),
 		ignored("N", "all hosts are reached at once, --ssh-at-once of them", "branch-count", "tree-width"),
-		ignored("", "an abort is told in a few lines; --quiet leaves out remarks", "silent-abort"),
+		ignored("", "gorun reports an abort in a few lines; --quiet hides notes", "silent-abort"),
 		ignored("", "lines of ranks are never mixed", "ordered-output"),
 
 		refused("LIST", "use a rank file with --rankfile, or programs with hosts of their own: -H a -n 2 prog : -H b -n 2 "+
@@ -144,7 +144,7 @@ func hydraOthers() []Option {
 		refused("", "gorun's own SSH forwards no X11; use --ssh 'ssh -X'", "enable-x"),
 		refused("'ARGS'", "write them into the command: --ssh 'ssh ARGS'", "bootstrap-exec-args"),
 		pmiArgs,
-		refused("", "that is a tool of Intel's, which its own mpiexec loads; put it before the program, as in gorun -n 4 "+
+		refused("", "that is an Intel tool, which its own mpiexec loads; put it before the program, as in gorun -n 4 "+
 			"aps ./prog", "aps", "mps", "trace", "trace-imbalance", "trace-pt2pt", "trace-collectives", "check-mpi", "check",
 			"ilp64", "prot"),
 		refused("WHAT", "put the tool before the program of the ranks it is for, as in gorun -n 1 valgrind ./prog : -n 3 "+

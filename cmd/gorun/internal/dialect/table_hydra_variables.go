@@ -1,6 +1,6 @@
 package dialect
 
-// hydraVariables holds variables of MPICH's and Intel's mpiexec without an equal option.
+// hydraVariables holds variables of mpiexec from MPICH and Intel without an equal option.
 func (p *Line) hydraVariables() []Option {
 	return []Option{
 		{
@@ -18,7 +18,7 @@ func (p *Line) hydraVariables() []Option {
 		},
 		p.parameter("--report-bindings", "BOOL", "HYDRA_TOPO_DEBUG"),
 		ignored("FILE", "gorun reads no such file; what it sets can be set as variables", "HYDRA_CONFIG_FILE"),
-		ignored("WHAT", "it is for Hydra's proxies, and there are none",
+		ignored("WHAT", "gorun has no Hydra proxies",
 			"HYDRA_LAUNCHER_AUTOFORK", "HYDRA_LAUNCHER_SSH_ENABLE_WARNINGS", "HYDRA_LAUNCHER_SSH_LIMIT",
 			"HYDRA_LAUNCHER_SSH_LIMIT_TIME", "HYDRA_PROXY_RETRY_COUNT",
 			"I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", "I_MPI_HYDRA_BRANCH_COUNT", "I_MPI_HYDRA_PROXY_WAIT",

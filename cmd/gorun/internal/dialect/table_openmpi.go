@@ -142,7 +142,7 @@ func openmpiIgnored() []Option {
 		ignored("PATH", "gorun brings its own agents along; --agent PATH is for a gorun that is there", "launch-agent"),
 		ignored("NAME", "ranks of every MPI are served at the same time", "personality"),
 		ignored("N", "agents are started where ranks are", "max-vm-size"),
-		ignored("", "that is about Open MPI's daemons, and there are none", "novm", "hetero-nodes", "fwd-mpirun-port",
+		ignored("", "gorun has no Open MPI daemons", "novm", "hetero-nodes", "fwd-mpirun-port",
 			"use-regexp", "do-not-resolve", "enable-instant-on-support", "set-sid"),
 		ignored("", "what agents have to say always comes here; -v has more of it", "debug-devel", "debug-daemons",
 			"debug-daemons-file", "leave-session-attached", "d"),

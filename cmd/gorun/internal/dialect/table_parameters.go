@@ -110,7 +110,7 @@ func (p *Line) launchParameters() []Option {
 			Names: []string{"mca_base_env_list"}, Value: "NAME[=VALUE];...", Help: "-x of each", Set: p.setEnvMCAList,
 		},
 		{
-			Names: []string{"mca_base_env_list_delimiter"}, Value: "C", Help: "what stands between those",
+			Names: []string{"mca_base_env_list_delimiter"}, Value: "C", Help: "the separator of those",
 			Set: p.setEnvDelimiter,
 		},
 	}
@@ -152,7 +152,7 @@ func (p *Line) setParameter(prefix string) func(Arg) error {
 		}
 		if slices.ContainsFunc(launcherFrameworks, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
 			p.idle = append(p.idle,
-				a.From+" has no effect: it is for the launcher and the daemons of Open MPI, and there are none")
+				a.From+" has no effect: gorun has no Open MPI daemons")
 		}
 		return nil
 	}

@@ -45,7 +45,7 @@ func TestVariablesOfHydra(t *testing.T) {
 		"HYDRA_LAUNCHER_EXTRA_ARGS=-p 123": "-launcher-exec 'ssh -p 123'",
 	} {
 		around := around(entry)
-		heard, err := Parse("mpiexec", []string{"x"}, around)
+		fromVariable, err := Parse("mpiexec", []string{"x"}, around)
 		require.NoError(t, err, entry)
 		name, value, _ := strings.Cut(option, " ")
 		words := []string{name, strings.Trim(value, "'"), "x"}
@@ -54,13 +54,13 @@ func TestVariablesOfHydra(t *testing.T) {
 		}
 		typed, err := Parse("mpiexec", words, around)
 		require.NoError(t, err, option)
-		require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(heard), entry)
+		require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(fromVariable), entry)
 		bare, err := Parse("mpiexec", []string{"x"}, Surroundings{Lookup: func(string) (string, bool) {
 			return "", false
 		}, Names: around.Names, ReadFile: around.ReadFile, IsThisHost: around.IsThisHost, LookPath: around.LookPath})
 		require.NoError(t, err)
 		if entry != "HYDRA_RMK=user" { // it has no effect outside a resource manager's job
-			require.NotEqual(t, leavesWithoutOrigin(bare), leavesWithoutOrigin(heard), entry)
+			require.NotEqual(t, leavesWithoutOrigin(bare), leavesWithoutOrigin(fromVariable), entry)
 		}
 	}
 }
@@ -168,8 +168,8 @@ func TestParametersByEveryWay(t *testing.T) {
 				require.NotEqual(t, leavesWithoutOrigin(mustParse(t, "mpirun x")), leavesWithoutOrigin(typed), name)
 			}
 			for _, prefix := range []string{"OMPI_MCA_", "PRTE_MCA_"} {
-				heard := mustParse(t, "mpirun x", prefix+name+"="+value)
-				require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(heard), prefix+name)
+				fromVariable := mustParse(t, "mpirun x", prefix+name+"="+value)
+				require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(fromVariable), prefix+name)
 				require.Equal(t, leavesWithoutOrigin(mustParse(t, "gorun x")),
 					leavesWithoutOrigin(mustParse(t, "gorun x", prefix+name+"="+value)), "under that launcher's name alone")
 			}
@@ -182,8 +182,7 @@ func TestParametersByEveryWay(t *testing.T) {
 	require.Equal(t, "eth1",
 		mustParse(t, "mpirun --map-by dist:eth1 x", "OMPI_MCA_rmaps_dist_device=mlx5_0").Spec.Place.MapBy.Device)
 	inv := mustParse(t, "mpirun -v --mca oob_tcp_if_include eth0 -mca btl tcp,self x")
-	require.Equal(t, []string{"--mca oob_tcp_if_include eth0 has no effect: it is for the launcher and the daemons " +
-		"of Open MPI, and there are none"}, inv.Notes)
+	require.Equal(t, []string{"--mca oob_tcp_if_include eth0 has no effect: gorun has no Open MPI daemons"}, inv.Notes)
 }
 
 //go:generate go test -run ^TestDocs -count=1 . -update
@@ -248,7 +247,7 @@ func TestArgumentsOfSSH(t *testing.T) {
 			mustParse(t, "mpirun --ssh mine x", strings.Replace(entry, "_args=", "_agent=", 1)).Spec.Reach.Command, entry)
 	}
 	require.Contains(t, problems(t, "mpirun --mca plm_rsh_args -4 --ssh k{host} x")[0],
-		"--mca plm_rsh_args -4: --ssh k{host} says itself where the host stands")
+		"--mca plm_rsh_args -4: --ssh k{host} places the host itself")
 	spec := mustParse(t, "mpirun --ssh-config f x", "OMPI_MCA_plm_rsh_args=-4", "OMPI_MCA_plm_rsh_agent=kubectl").Spec
 	require.Nil(t, spec.Reach.Command, "what was typed counts")
 	spec = mustParse(t, "mpirun --ssh kubectl x", "GORUN_SSH_CONFIG=f").Spec

@@ -37,7 +37,7 @@ func TestRowsAreComplete(t *testing.T) {
 				require.LessOrEqual(t, len(o.Help), 70, name)
 			}
 			for _, n := range o.Names {
-				require.False(t, seen[n], "%s: %s stands for two options", d.Name, n)
+				require.False(t, seen[n], "%s: %s names two options", d.Name, n)
 				require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
 				seen[n] = true
 			}

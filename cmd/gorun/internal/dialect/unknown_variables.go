@@ -11,7 +11,7 @@ import (
 )
 
 // ownVariables begin with GORUN_ but give no option its default. They are in ranks' environment, say where jobs are
-// listed, or belong to gorun's own tests and benchmarks. A star stands for the rest of a name.
+// listed, or belong to gorun's own tests and benchmarks. A star means the rest of a name.
 var ownVariables = []string{
 	"GORUN_JOB", "GORUN_JOB_ENGINE", "GORUN_JOB_KEY", "GORUN_JOB_STORE", "GORUN_JOB_WORLD", "GORUN_PYTHON",
 	"GORUN_TOKEN", "GORUN_RUNTIME_DIR",

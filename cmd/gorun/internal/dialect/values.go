@@ -208,7 +208,7 @@ func parseLocalRanks(value string) ([]int, error) {
 	return ranks, nil
 }
 
-// splitTexts splits at single commas; a double one stands for a comma.
+// splitTexts splits at single commas; a double one is a comma.
 func splitTexts(value string) ([]string, error) {
 	texts := strings.Split(strings.ReplaceAll(value, ",,", "\x00"), ",")
 	for i, t := range texts {
