@@ -116,8 +116,8 @@ func likeness(text string) string {
 }
 
 var likenesses = []struct {
-	differs *regexp.Regexp
-	replacement  string
+	differs     *regexp.Regexp
+	replacement string
 }{
 	{regexp.MustCompile(`\bpid \d+`), "pid N"},
 	{regexp.MustCompile(`(?m) after [0-9.]+m?s(\)| \(--timeout\)|)$`), " after T$1"},

@@ -191,7 +191,7 @@ func (o *topoOptions) writeFiles(t topology) (wrote bool, err error) {
 type topology struct {
 	placement.Machine
 	layout placement.Layout
-	placed  []draw.Placement
+	placed []draw.Placement
 	impact *draw.Impact // nil: not requested
 }
 
