@@ -59,9 +59,14 @@ func aroundOf(variables ...string) dialect.Surroundings {
 
 // parseWords parses the command line of a command or of a job, without running it.
 func parseWords(words []string, around dialect.Surroundings) (request, error) {
-	e := findCommand(words[0])
-	if e == nil || e.name == "launch" {
-		_, err := dialect.Parse("gorun", words, around)
+	e, name := findCommand(words[0]), "gorun"
+	if e != nil && e.name == "launch" {
+		e, name, words = nil, "torch.distributed.launch", words[1:]
+	} else if e != nil && e.name == "run" {
+		e, name, words = nil, dialect.Run.Name, words[1:]
+	}
+	if e == nil {
+		_, err := dialect.Parse(name, words, around)
 		return nil, err
 	}
 	c := newCommandLine(around, words[1:], nil, nil)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -10,8 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/doctor"
 	"gorun/launcher/doctor/signature"
+	"gorun/launcher/job"
 )
 
 func TestExplain(t *testing.T) {
@@ -74,13 +77,15 @@ func TestVariablesOfErrorsAreExplained(t *testing.T) {
 	require.Greater(t, counted, 100)
 }
 
-// tools are the commands besides gorun that signatures may name. They belong to the system, to NVIDIA and to
+// tools are the commands besides gorun that hints may name. They belong to the shell, to the system, to NVIDIA and to
 // resource managers.
-var tools = strings.Fields(`cat chmod command compute-sanitizer df dmesg docker env export file findmnt fi_info free ` +
-	`getent grep head id ip ipcs kill ldconfig ldd
-	loginctl ls lscpu lsmod munge nohup nvidia-smi ompi_info ping ps pwd py-spy python3 quota rm rocm-smi rocminfo ` +
-	`sacct sacctmgr salloc scontrol sinfo squeue srun ss ssh
-	ssh-add ssh-copy-id ssh-keygen sudo systemctl ucx_info ulimit uname unset GOARCH=arm64`)
+var tools = strings.Fields(`apt-get cat cd chmod command compute-sanitizer df dmesg docker echo env ethtool ` +
+	`export file findmnt fi_info ` +
+	`for free getent grep head hostname ibstat ibv_devinfo id ip ipcs kill ldconfig ldd loginctl ls lscpu lsmod ` +
+	`lspci make mlxlink modprobe munge nohup nvidia-smi ompi_info ping ps pwd py-spy python3 quota rdma rm rmmod ` +
+	`rocm-smi rocminfo sacct sacctmgr salloc sbatch scontrol sed sha256sum sinfo sminfo smpquery sort squeue srun ` +
+	`ss ssh ssh-add ssh-copy-id ssh-keygen ssh-keyscan sudo sysctl systemctl timedatectl tracepath ucx_info ` +
+	`ulimit uname unset usermod GOARCH=arm64`)
 
 // commandsIn returns the commands between marks in a text.
 func commandsIn(text string) (commands []string) {
@@ -154,7 +159,7 @@ func canBeTyped(command string) error {
 	if out, err := exec.Command("bash", "-n", "-c", command).CombinedOutput(); err != nil {
 		return &exec.Error{Name: string(out), Err: err}
 	}
-	if name := strings.Fields(command)[0]; !slices.Contains(tools, name) {
+	if name := strings.TrimSuffix(strings.Fields(command)[0], ";"); !slices.Contains(tools, name) {
 		return &exec.Error{Name: name, Err: exec.ErrNotFound}
 	}
 	return nil
@@ -168,7 +173,17 @@ func parses(command string) error {
 		return err
 	}
 	args := strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
-	_, err = parseWords(args, surroundings())
+	around := surroundings()
+	around.ReadFile = func(name string) ([]byte, error) {
+		if name == "FILE" || name == "hosts.txt" {
+			return []byte("node1 slots=4\n"), nil
+		}
+		return nil, fs.ErrNotExist
+	}
+	around.ReadToken = func(string) (dialect.TokenFile, error) {
+		return dialect.TokenFile{Content: []byte(job.Token{}.Text()), Mode: 0o600, UID: around.UID}, nil
+	}
+	_, err = parseWords(args, around)
 	return err
 }
 

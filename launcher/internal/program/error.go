@@ -38,8 +38,8 @@ func missing(program, reason string) *Error {
 	return &Error{Code: codeMissing, Program: program, Reason: reason}
 }
 
-func (e *Error) hint(text string) *Error {
-	e.Hint = text
+func (e *Error) hint(hint string) *Error {
+	e.Hint = hint
 	return e
 }
 
