@@ -48,6 +48,12 @@ func Help(c *cli.Command, page Page, commands []*cli.Command) string {
 	var b helpBuilder
 	b.paragraph("", c.Description)
 	fmt.Fprintf(&b, "\nUsage: %s\n", c.UsageText)
+	b.body(c, page, commands)
+	return b.String()
+}
+
+// body writes what follows the usage.
+func (b *helpBuilder) body(c *cli.Command, page Page, commands []*cli.Command) {
 	b.heading("Examples")
 	for _, e := range page.Examples {
 		b.example(e)
@@ -65,9 +71,7 @@ func Help(c *cli.Command, page Page, commands []*cli.Command) string {
 		}
 	}
 	b.exitCodes(page.Codes)
-	b.WriteByte('\n')
-	b.paragraph("", page.Last)
-	return b.String()
+	b.last(page.Last)
 }
 
 const lastOfJobs = "Options end at the program. Every option has a variable: GORUN_LOG_DIR sets the " +
@@ -111,10 +115,30 @@ func (d *Dialect) exitCodes() []Example {
 	return slices.Concat(codes[1:5], codes[:1], codes[5:])
 }
 
-// helpBuilder collects the lines of a help text.
-type helpBuilder struct{ strings.Builder }
+// helpBuilder collects the lines of a help text, or of a manual page in man(7).
+type helpBuilder struct {
+	strings.Builder
+	roff bool
+}
 
-func (b *helpBuilder) heading(text string) { fmt.Fprintf(b, "\n%s:\n", text) }
+func (b *helpBuilder) heading(text string) {
+	if b.roff {
+		fmt.Fprintf(b, ".SH %s\n", strings.ToUpper(roff(text)))
+		return
+	}
+	fmt.Fprintf(b, "\n%s:\n", text)
+}
+
+// last writes the last paragraph.
+func (b *helpBuilder) last(text string) {
+	switch {
+	case !b.roff:
+		b.WriteByte('\n')
+	case text != "":
+		b.heading("Notes")
+	}
+	b.paragraph("", text)
+}
 
 func (b *helpBuilder) exitCodes(codes []Example) {
 	b.heading("Exit codes")
@@ -188,6 +212,10 @@ func (o *Option) Usage() string {
 
 // example writes a command line and its meaning, on two lines if they do not fit on one.
 func (b *helpBuilder) example(e Example) {
+	if b.roff {
+		b.row(e[0], e[1])
+		return
+	}
 	if len(e[0]) <= 38 && len(e[1]) <= helpWidth-42 {
 		fmt.Fprintf(b, "  %-38s  %s\n", e[0], e[1])
 		return
@@ -197,6 +225,10 @@ func (b *helpBuilder) example(e Example) {
 
 // row writes two columns; a long left one gets its own line.
 func (b *helpBuilder) row(left, right string) {
+	if b.roff {
+		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(left), roff(right))
+		return
+	}
 	left = "  " + left
 	for _, line := range printable.Wrap(right, helpWidth-helpColumn) {
 		if len(left) > helpColumn-2 {
@@ -211,6 +243,10 @@ func (b *helpBuilder) row(left, right string) {
 // paragraph writes wrapped, indented text.
 func (b *helpBuilder) paragraph(indent, text string) {
 	if text == "" {
+		return
+	}
+	if b.roff {
+		b.roffParagraph(roff(text))
 		return
 	}
 	for _, line := range printable.Wrap(text, helpWidth-len(indent)) {

@@ -124,9 +124,15 @@ func TopicHelp(name string, commands []*cli.Command) (page string, ok bool) {
 	if i < 0 {
 		return "", false
 	}
-	t, c := topics[i], Gorun.overviewCommand()
 	var b helpBuilder
-	b.paragraph("", t.about)
+	b.paragraph("", topics[i].about)
+	b.topic(topics[i])
+	return b.String(), true
+}
+
+// topic writes what follows the first sentence.
+func (b *helpBuilder) topic(t topic) {
+	c := Gorun.overviewCommand()
 	b.heading("Examples")
 	for _, e := range t.examples {
 		b.example(e)
@@ -140,12 +146,10 @@ func TopicHelp(name string, commands []*cli.Command) (page string, ok bool) {
 			return 0
 		})
 	}
-	if name == "failures" {
+	if t.name == "failures" {
 		b.exitCodes(exitCodes)
 	}
-	b.WriteByte('\n')
-	b.paragraph("", t.more)
-	return b.String(), true
+	b.last(t.more)
 }
 
 func (d *Dialect) overviewCommand() cli.Command {
