@@ -68,7 +68,7 @@ func benchCommand(c *commandLine) *command {
 				{"gorun bench p2p -H node1,node2", "each path between two hosts, by TCP and RDMA"},
 				{"gorun bench allreduce -np 2 --compute 12ms --predict 25M", "what it means for a training step"},
 			},
-			Ranks: "Without either, nor gorun's --nproc-per-node: one rank per GPU, else one per CPU.",
+			Ranks: "Without these and --nproc-per-node: one rank per GPU, else one per CPU.",
 			Codes: []dialect.Example{
 				{"0", "everything was measured"},
 				{"1", "--check found wrong results, a rank failed, or what was measured could not be written"},
@@ -76,7 +76,7 @@ func benchCommand(c *commandLine) *command {
 				{"125", "no program with collectives (gorun-gpu), none of its back ends, or no way to make the file of --svg"},
 				{"others", "as gorun --help has them"},
 			},
-			Last: "gorun's own options on where and how ranks run are taken, too (gorun --help): -H, --map-by, --bind-to, " +
+			Last: "Options on where and how ranks run work as well (gorun help all): -H, --map-by, --bind-to, " +
 				"--gpus, -x, --timeout and others. More: docs/bench.md.",
 		},
 	}
@@ -109,14 +109,13 @@ var benchDTypeNames = map[string]string{
 func (o *benchOptions) options() []*option {
 	ranks := &option{
 		Names: []string{"np", "n", "world-size"}, Group: dialect.GroupRanks, Value: "N", Attached: true,
-		Family: dialect.FamilyCount, Help: "number of ranks (nccl-tests' -n, iterations, is --iters)",
+		Family: dialect.FamilyCount, Help: "start N ranks (iterations of nccl-tests are --iters)",
 		Set: o.setRanks,
 	}
 	gpus := option{
 		Names: []string{"ngpus", "g"}, Value: "N", Attached: true, Family: dialect.FamilyCount,
-		Help: "GPUs for each of these: starts N ranks in its place, each with one GPU; asks for " +
-			"--backend nccl",
-		Set: dialect.Parsed(&o.gpus, dialect.ParseRanks),
+		Help: "start N ranks for each of -n, each with a GPU; uses --backend nccl",
+		Set:  dialect.Parsed(&o.gpus, dialect.ParseRanks),
 	}
 	return slices.Concat([]*option{ranks}, o.group(dialect.GroupRanks, gpus),
 		o.group(dialect.GroupMeasured, o.workloadOptions()...), o.group(dialect.GroupMeasuring, o.methodOptions()...),
@@ -127,23 +126,22 @@ func (o *benchOptions) workloadOptions() []option {
 	return []option{
 		{
 			Names: []string{"operation"}, Value: "NAME", Choices: benchOperations,
-			Help: "the operation, which may also be the first word; nccl-tests' and MPI's spellings are understood " +
-				"(all_reduce_perf, MPI_Allreduce)",
-			Set: func(a dialect.Arg) error { return o.setOperation(a.Value) },
+			Help: "measure NAME, such as allreduce, all_reduce_perf or MPI_Allreduce",
+			Set:  func(a dialect.Arg) error { return o.setOperation(a.Value) },
 		},
 		{
 			Names: []string{"minbytes", "b", "min-size"}, Value: "SIZE", Attached: true,
-			Help: "smallest size; SIZE is 8 (bytes), 4K, 64M, 1G: 2^10, 2^20, 2^30 bytes, with or without B or iB (default: 8)",
+			Help: "begin at SIZE: 8, 4K, 64M or 1G, in powers of 1024 (8)",
 			Set:  dialect.Parsed(&o.Begin, parseSize),
 		},
 		{
 			Names: []string{"maxbytes", "e", "max-size"}, Value: "SIZE", Attached: true,
-			Help: "largest size (default: 64M)",
+			Help: "end at SIZE (64M)",
 			Set:  dialect.Parsed(&o.End, parseSize),
 		},
 		{
 			Names: []string{"stepfactor", "f"}, Value: "N", Attached: true,
-			Help: "from one size to the next (default: 2)",
+			Help: "multiply the size by N at each step (2)",
 			Set: dialect.Parsed(&o.Factor, func(value string) (int64, error) {
 				n, err := dialect.ParseAtLeast(value, 2)
 				return int64(n), err
@@ -151,27 +149,27 @@ func (o *benchOptions) workloadOptions() []option {
 		},
 		{
 			Names: []string{"stepbytes", "i"}, Value: "SIZE", Attached: true,
-			Help: "add BYTES from one size to the next instead",
+			Help: "add SIZE at each step instead",
 			Set:  dialect.Parsed(&o.Step, parseSize),
 		},
 		{
 			Names: []string{"dtype", "datatype", "d"}, Value: "TYPE", Choices: benchDTypes,
-			Help: "type of the elements (default: float32)",
+			Help: "use elements of TYPE (float32)",
 			Set:  dialect.Parsed(&o.DType, parseDType),
 		},
 		{
 			Names: []string{"op", "redop", "o"}, Value: "OP", Choices: benchReductions,
-			Help: "the reduction (default: sum)",
+			Help: "reduce by OP (sum)",
 			Set:  dialect.Parsed(&o.Op, oneOf(benchReductions)),
 		},
 		{
 			Names: []string{"root"}, Value: "RANK",
-			Help: "rank from which a broadcast or scatter comes, to which a reduce or gather goes (default: 0)",
+			Help: "broadcast, reduce, gather and scatter at RANK (0)",
 			Set:  dialect.Parsed(&o.Root, dialect.AtLeast(0)),
 		},
 		{
 			Names: []string{"backend"}, Value: "NAME", Choices: benchBackends,
-			Help: "what runs the calls: auto, cpu or nccl (default: auto)",
+			Help: "run the calls by auto, cpu or nccl (auto)",
 			Set:  dialect.Parsed(&o.Backend, oneOf(benchBackends)),
 		},
 	}
@@ -181,27 +179,27 @@ func (o *benchOptions) methodOptions() []option {
 	return []option{
 		{
 			Names: []string{"trials", "iters"}, Value: "N",
-			Help: "trials of each size (default: as many as --time-per-size has room for, at least 5)",
+			Help: "run N trials of each size (what --time-per-size allows, at least 5)",
 			Set:  dialect.Parsed(&o.Trials, dialect.AtLeast(1)),
 		},
 		{
 			Names: []string{"warmup", "warmup-iters", "w"}, Value: "N", Attached: true,
-			Help: "calls before the trials of a size (default: 5)",
+			Help: "run N calls before the trials of a size (5)",
 			Set:  dialect.Parsed(&o.Warmup, dialect.AtLeast(0)),
 		},
 		{
 			Names: []string{"time-per-size"}, Value: "D",
-			Help: "time for the trials of a size, out of place and again in place (default: 0.1); D is 0.1 (seconds) or 100ms",
+			Help: "spend D on the trials of a size: 0.1 (seconds), 100ms (0.1)",
 			Set:  dialect.Parsed(&o.PerSize, parsePositiveDuration),
 		},
 		{
 			Names: []string{"check"},
-			Help:  "compare every element of one more call with what it must be, and count the #wrong ones",
+			Help:  "check the result of one more call of each size",
 			Set:   dialect.Switch(&o.Check),
 		},
 		{
 			Names: []string{"c"}, Value: "0|1", Choices: []string{"0", "1"}, Attached: true,
-			Help: "the same, as nccl-tests has it",
+			Help: "act as --check, as in nccl-tests",
 			Set: dialect.Parsed(&o.Check, func(value string) (bool, error) {
 				return value == "1", dialect.OneOf(value, "0", "1")
 			}),
@@ -213,35 +211,32 @@ func (o *benchOptions) outputOptions() []option {
 	return []option{
 		{
 			Names: []string{"link-bandwidth"}, Value: "RATE",
-			Help: "what goes from rank to rank in a second, for the bound beside each size: 25GB/s (10^9 bytes) or 200Gb/s " +
-				"(10^9 bits) (default: what follows from copying in memory)",
-			Set: dialect.Parsed(&o.Link, parseLink),
+			Help: "assume RATE between ranks for the bound: 25GB/s, 200Gb/s (copy speed)",
+			Set:  dialect.Parsed(&o.Link, parseLink),
 		},
 		{
 			Names: []string{"compute"}, Value: "D",
-			Help: "say how much of a step communication takes that computes for D (12ms) and makes one call; more than " +
-				"30 % is a warning",
-			Set: dialect.Parsed(&o.Compute, parsePositiveDuration),
+			Help: "say how much of a training step with D of computing is communication",
+			Set:  dialect.Parsed(&o.Compute, parsePositiveDuration),
 		},
 		{
 			Names: []string{"predict"}, Value: "SIZE",
-			Help: "say what a call of that size takes by the model, and take it for --compute; SIZE is as above, or with a " +
-				"fraction: 1.3G (default: the largest)",
-			Set: dialect.Parsed(&o.Predict, parseSize),
+			Help: "predict a call of SIZE by the model (largest size)",
+			Set:  dialect.Parsed(&o.Predict, parseSize),
 		},
 		{
 			Names: []string{"json"},
-			Help:  "print everything as JSON on standard output, in place of the table; with --dry-run the plan",
+			Help:  "print all results as JSON; with --dry-run the plan",
 			Set:   dialect.Switch(&o.Invocation.JSON),
 		},
 		{
 			Names: []string{"csv"},
-			Help:  "print lines of comma-separated values on standard output, in place of the table",
+			Help:  "print all results as comma-separated values",
 			Set:   dialect.Switch(&o.CSV),
 		},
 		{
 			Names: []string{"svg"}, Value: "FILE",
-			Help: "also draw bandwidth against size, with the bound, to FILE; - is standard output, without the table",
+			Help: "draw bandwidth by size to FILE; - is standard output",
 			Set:  dialect.Text(&o.SVG),
 		},
 	}

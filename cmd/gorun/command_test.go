@@ -233,6 +233,10 @@ func TestOptionsOfCommandsAreComplete(t *testing.T) {
 		require.NotEmpty(t, o.Help, o.Names[0])
 		require.NotRegexp(t, `\.$|^([A-RT-Z]|S[^l])[a-z]|\n|  `, o.Help, "%s: one phrase without a full stop", o.Names[0])
 		require.Equal(t, o.Set == nil, o.Refused(), o.Names[0])
+		if o.Group < dialect.GroupAccepted {
+			require.LessOrEqual(t, len(o.Help), 70, o.Names[0])
+			require.NotRegexp(t, `default:|^(a|an|the|of|so) `, o.Help, "%s: begin with a verb, (DEFAULT) last", o.Names[0])
+		}
 		for _, n := range o.Names {
 			slurms := cmd.Name == "sbatch" && taken // Slurm's options take precedence
 			require.False(t, seen[cmd.Name+" "+n] && !slurms, "%s names two options", n)

@@ -29,7 +29,7 @@ func envCommand(c *commandLine) *command {
 	shared := []string{"np", "host", "hostfile", "nproc-per-node", "quiet", "verbose"}
 	flags := append(c.group(dialect.GroupShown, option{
 		Names: []string{"shell"}, Set: dialect.Switch(&o.shell),
-		Help: "print export lines for eval; variables that differ by rank are left out",
+		Help: "print export lines for eval, without variables that differ by rank",
 	}, option{
 		Names: []string{"all"}, Set: dialect.Switch(&o.all),
 		Help: "list the variables of MPI, PyTorch's launcher and gorun, too",

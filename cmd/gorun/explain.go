@@ -30,15 +30,15 @@ func explainCommand(c *commandLine) *command {
 		request: o,
 		arrange: func(args []string) []string { return c.MoveOptionsFirst(args, isExplainOption) },
 		Command: cli.Command{
-			Usage: "say what an error means: of a text, a log file, an exit code",
+			Usage: "explain an error, a log file, an exit code, a variable or a check",
 			Description: "gorun explain says what an error of NCCL, PyTorch, MPI, CUDA, SSH, Slurm or the system means, why " +
 				"it comes, how to check that and what to do. " +
 				"It reads one text, a whole log, or an exit code, and starts no rank.",
 			UsageText: "gorun explain [options] TEXT|FILE|ID|-",
 			Flags: c.Flags(c.group(dialect.GroupShown, option{
 				Names: []string{"list"}, Set: dialect.Switch(&o.list),
-				Help: "list the errors that are known, or those of one FAMILY, such as nccl, slurm, openmpi",
-			}, c.jsonOption("print what is found as JSON"))...),
+				Help: "list all known errors, or those of a FAMILY: nccl, slurm, openmpi",
+			}, c.jsonOption("print the explanation as JSON"))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

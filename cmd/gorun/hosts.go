@@ -23,18 +23,17 @@ type hostsOptions struct {
 func hostsCommand(c *commandLine) *command {
 	o := &hostsOptions{commandLine: c}
 	flags := c.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
-		append(c.group(dialect.GroupLook, c.jsonOption("print everything as JSON in place of the tables")), &option{
+		append(c.group(dialect.GroupLook, c.jsonOption("print the report as JSON")), &option{
 			Names: []string{"quiet", "q"}, Group: dialect.GroupLook, Set: dialect.Switch(&c.Quiet),
-			Help: "print problems alone, and nothing where nothing is wrong",
+			Help: "print only problems",
 		})...)...)
 	return &command{
 		request: o,
 		arrange: o.afterCheck,
 		Command: cli.Command{
-			Usage: "hosts check: look at hosts as a job on them would find them",
-			Description: "gorun hosts check looks at hosts as a job on them would find them: whether each is reached, what " +
-				"runs there, its clock, disk, limits and GPUs, PROGRAM where one is named, who reaches whom, and what those " +
-				"ways carry and lose.",
+			Usage: "check hosts before a job: gorun hosts check",
+			Description: "gorun hosts check tests hosts before a job: whether gorun reaches each, its system, clock, disk, " +
+				"limits and GPUs, PROGRAM if you name one, and the network between the hosts.",
 			UsageText: "gorun hosts check [options] [PROGRAM]",
 			Flags:     append(flags, c.Flags(c.JobOptions("chdir", "verbose")...)...),
 		},

@@ -55,7 +55,7 @@ func (r *jobsRequest) define(c cli.Command, success, failure string, examples ..
 		Codes: []dialect.Example{
 			{"0", success}, {"1", failure}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"},
 		},
-		Last: "A job is known here by its id, or by what no other's begins with. More: docs/output.md.",
+		Last: "JOB is a job ID or any unambiguous prefix. More: docs/output.md.",
 	}}
 }
 
@@ -67,7 +67,7 @@ const (
 
 func (r *jobsRequest) rankOption() option {
 	return option{
-		Names: []string{"rank"}, Value: "N", Help: "of rank N alone",
+		Names: []string{"rank"}, Value: "N", Help: "show only rank N",
 		Set: dialect.Parsed(&r.Rank, parseNumber),
 	}
 }

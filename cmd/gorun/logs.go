@@ -19,27 +19,26 @@ func logsCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "logs"}
 	r.act = r.logs
 	return r.define(cli.Command{
-		Usage: "print what the ranks of a job printed last; -f goes on",
-		Description: "gorun logs prints the last lines of each rank, from the job's log files or else from what its gorun " +
-			"remembers.",
+		Usage: "print the last lines of each rank; -f follows them",
+		Description: "gorun logs prints the last lines of each rank, from the job's log files or from the memory of its " +
+			"launcher.",
 		Flags: c.Flags(c.group(dialect.GroupShown, option{
 			Names: []string{"follow", "f"}, Set: dialect.Switch(&r.Follow),
-			Help: "go on with what ranks print from now on, until the job has ended; whoever reads too slowly is dropped, the " +
-				"job never waits",
+			Help: "print new output until the job ends; a slow reader is disconnected",
 		}, r.rankOption(), option{
 			Names: []string{"tail", "n"}, Value: "N", Set: dialect.Parsed(&r.Tail, parseNumber),
-			Help: "the last N lines of each stream of each rank, as far as they are kept (default: 60)",
+			Help: "print the last N lines of each stream of each rank (60)",
 		}, option{
 			Names: []string{"stream"}, Value: "NAME", Choices: []string{"stdout", "stderr"},
-			Help: "what ranks print to standard output alone, or to standard error",
+			Help: "print only stdout or stderr",
 			Set: func(a dialect.Arg) error {
 				r.stream = slices.Index([]string{"stdout", "stderr"}, a.Value) + 1
 				return dialect.OneOf(a.Value, "stdout", "stderr")
 			},
 		})...),
 	}, shownText, noJobText,
-		dialect.Example{"gorun logs", "the only job there is"},
-		dialect.Example{"gorun logs -f --rank 0 7f3a", "what rank 0 prints from now on, too"},
+		dialect.Example{"gorun logs", "the only running job"},
+		dialect.Example{"gorun logs -f --rank 0 7f3a", "follow rank 0"},
 		dialect.Example{"gorun logs -n 1 --stream stderr", "the last line of standard error of each rank"})
 }
 

@@ -16,18 +16,17 @@ func psCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "ps"}
 	r.act = r.ps
 	return r.define(cli.Command{
-		Usage:       "list the jobs that run, or the ranks of one",
-		Description: "gorun ps lists the jobs of this user that were started on this host; of one job it lists the ranks.",
+		Usage:       "list running jobs, or the ranks of one",
+		Description: "gorun ps lists your running jobs that were started on this host, or the ranks of one job.",
 		Flags: c.Flags(c.group(dialect.GroupShown,
-			c.jsonOption("print everything as JSON, the ranks of all jobs, too"), option{
+			c.jsonOption("print everything as JSON, with the ranks of all jobs"), option{
 				Names: []string{"nccl"}, Set: dialect.Switch(&r.nccl),
-				Help: "what NCCL (2.24 and later) itself says of a job: its version, which ranks are behind, do not answer or " +
-					"report an error",
+				Help: "show what NCCL 2.24 or newer reports: version, late and failed ranks",
 			})...),
 	}, shownText, "there is no such job, it has ended meanwhile, or its NCCL says nothing",
-		dialect.Example{"gorun ps", "the jobs"},
-		dialect.Example{"gorun ps 7f3a", "the ranks of one"},
-		dialect.Example{"gorun ps --nccl 7f3a", "what NCCL says of it"},
+		dialect.Example{"gorun ps", "list the jobs"},
+		dialect.Example{"gorun ps 7f3a", "list the ranks of one"},
+		dialect.Example{"gorun ps --nccl 7f3a", "show what NCCL reports"},
 		dialect.Example{"gorun ps --json", "everything, for programs"})
 }
 

@@ -41,16 +41,16 @@ type sbatchOptions struct {
 func sbatchCommand(c *commandLine) *command {
 	o := &sbatchOptions{commandLine: c}
 	ranks := *c.JobOptions("np")[0] // of each program
-	ranks.Names, ranks.Help = []string{"ntasks", "n", "np"}, "number of ranks: Slurm's tasks"
+	ranks.Names, ranks.Help = []string{"ntasks", "n", "np"}, "start N ranks: tasks of Slurm"
 	o.own = slices.Concat(
 		c.group(dialect.GroupRanks, ranks),
 		o.slurmOptions(dialect.GroupRanks, slurmRow{
 			"", "ntasks-per-node", "N",
-			"ranks on each node, as --nproc-per-node N; beside that it is Slurm's count of tasks alone",
+			"start N ranks on each node; with --nproc-per-node only reserve N tasks",
 		}),
 		c.group(dialect.GroupHosts, option{
 			Names: []string{"nodes", "N", "nnodes"}, Value: "N", Attached: true, Set: o.setNodes,
-			Help: "number of nodes, or Slurm's MIN-MAX",
+			Help: "use N nodes, or MIN-MAX",
 		}),
 		o.slurmOptions(dialect.GroupHosts, slurmHosts...), o.slurmOptions(dialect.GroupSlurm, slurmResources...),
 		o.slurmOptions(dialect.GroupHandled, slurmHandling...), o.slurmOptions(dialect.GroupSubmitted, slurmSubmission...),
@@ -66,7 +66,7 @@ func sbatchCommand(c *commandLine) *command {
 		programs: true,
 		Command: cli.Command{
 			Usage: "write a batch script for Slurm and submit it",
-			Description: "gorun sbatch writes a batch script that starts PROGRAM with gorun in a Slurm allocation, and " +
+			Description: "gorun sbatch writes a batch script that starts PROGRAM in a Slurm allocation, and " +
 				"submits it by sbatch. The script goes to sbatch's standard input: no file is left.",
 			UsageText: "gorun sbatch [options] PROGRAM [ARGS...]",
 			Flags: append(c.Flags(append(o.own, c.JobOptions(perNode)...)...),
@@ -95,7 +95,7 @@ func sbatchCommand(c *commandLine) *command {
 				{"125", "sbatch was not found, or could not be started"},
 				{"others", "sbatch's own; with --wait those of the job"},
 			},
-			Last: "Where Slurm and gorun share a name it means Slurm's (-c, -q, -t, --gpus, --exclude), but for -m, -x, " +
+			Last: "A name that Slurm and gorun share means Slurm's (-c, -q, -t, --gpus, --exclude), except -m, -x, " +
 				"-v and " +
 				"-H: Slurm's are --distribution, --exclude and --hold. " +
 				"gorun's other options (gorun --help) go onto its line in the script: --timeout, --map-by, --max-restarts. More: " +
@@ -109,7 +109,7 @@ func (o *sbatchOptions) others() []*option {
 	return append(o.group(dialect.GroupSubmitted,
 		option{
 			Names: []string{"sbatch-option", "O"}, Value: "--NAME=VALUE",
-			Help: "any other option of your sbatch; may be repeated",
+			Help: "pass any other option to sbatch; repeatable",
 			Set:  o.setOption,
 		},
 		option{

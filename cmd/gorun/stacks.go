@@ -14,12 +14,12 @@ func stacksCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "stacks"}
 	r.act = r.stacks
 	return r.define(cli.Command{
-		Usage: "say what each rank of a job does right now",
-		Description: "gorun stacks says what each rank of a job does right now, ranks that do the same in one line. The " +
-			"ranks go on; Python's frames are shown where py-spy is installed.",
+		Usage: "show what each rank of a job does right now",
+		Description: "gorun stacks shows what each rank of a job does right now; ranks that do the same share a line. The " +
+			"ranks keep running. Python's frames need py-spy.",
 		Flags: c.Flags(c.group(dialect.GroupShown, r.rankOption())...),
 	}, shownText, noJobText,
-		dialect.Example{"gorun stacks", "the only job there is"},
+		dialect.Example{"gorun stacks", "the only running job"},
 		dialect.Example{"gorun stacks 7f3a --rank 3", "one rank of a job"})
 }
 

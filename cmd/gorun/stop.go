@@ -22,19 +22,19 @@ func stopCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "stop"}
 	r.act = r.stop
 	return r.define(cli.Command{
-		Usage:       "end jobs in order, and wait until they are gone",
-		Description: "gorun stop ends jobs as SIGTERM to their gorun does, and waits until they are gone.",
+		Usage:       "stop jobs gracefully",
+		Description: "gorun stop sends SIGTERM to jobs and waits until they have ended.",
 		UsageText:   "gorun stop [options] JOB...",
 		Flags: c.Flags(c.group(dialect.GroupEnd, option{
 			Names: []string{"all"}, Set: dialect.Switch(&r.all),
-			Help: "all jobs of this user on this host",
+			Help: "stop all jobs of this user on this host",
 		}, option{
 			Names: []string{"signal"}, Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"},
-			Help: "ask ranks to end by SIGINT or SIGHUP in place of SIGTERM; KILL: kill them",
+			Help: "stop ranks by SIGINT, SIGHUP or KILL (SIGTERM)",
 			Set:  func(a dialect.Arg) error { return r.setSignal(a.Value) },
 		}, option{
 			Names: []string{"grace"}, Value: "D",
-			Help: "time between that signal and SIGKILL (default: the job's own)",
+			Help: "wait D between the signal and SIGKILL (the job's own)",
 			Set: func(a dialect.Arg) error {
 				d, err := dialect.ParseDuration(a.Value)
 				r.Grace = &d
@@ -42,9 +42,9 @@ func stopCommand(c *commandLine) *command {
 			},
 		})...),
 	}, "the jobs have ended", noJobText,
-		dialect.Example{"gorun stop 7f3a", "ends a job in order"},
-		dialect.Example{"gorun stop --grace 0 7f3a", "kills it"},
-		dialect.Example{"gorun stop --all", "ends all jobs of this user on this host"})
+		dialect.Example{"gorun stop 7f3a", "stop a job gracefully"},
+		dialect.Example{"gorun stop --grace 0 7f3a", "kill it"},
+		dialect.Example{"gorun stop --all", "stop all your jobs on this host"})
 }
 
 // setSignal takes a signal that ends a job gracefully, or KILL, which leaves no time.

@@ -31,35 +31,34 @@ func storeCommand(c *commandLine) *command {
 	o := &storeOptions{commandLine: c}
 	limits := []*option{{
 		Names: []string{"listen"}, Group: dialect.GroupServing, Value: "ADDR",
-		Help: "IP address and port: HOST:PORT, [::1]:PORT, :PORT for every address, HOST for a free port, PORT for " +
-			"loopback (default: 127.0.0.1:0, a free port)",
+		Help: "serve at ADDR: HOST:PORT, HOST, PORT or :PORT (127.0.0.1, a free port)",
 		Set: func(a dialect.Arg) (err error) {
 			o.host, o.port, err = parseListen(a.Value)
 			return err
 		},
 	}, {
 		Names: []string{"max-connections"}, Group: dialect.GroupLimits, Value: "N",
-		Help: "connections at once (default: three quarters of the descriptors that it may have, at most 65536)",
+		Help: "accept N connections at once (3/4 of open files, at most 65536)",
 		Set:  dialect.Parsed(&o.limit.Connections, dialect.AtLeast(1)),
 	}, {
 		Names: []string{"max-memory"}, Group: dialect.GroupLimits, Value: "SIZE",
-		Help: "bytes of keys, values, queues and what is under way together; SIZE is 1000000, 64K, 64M, 4G (default: 4G)",
+		Help: "use at most SIZE bytes, such as 1000000, 64K or 64M (4G)",
 		Set:  dialect.Parsed(&o.limit.Memory, parseSize),
 	}, {
 		Names: []string{"max-key-size"}, Group: dialect.GroupLimits, Value: "SIZE",
-		Help: "bytes of a key (default: 64K)", Set: dialect.Parsed(&o.limit.Key, parseLength),
+		Help: "accept keys of at most SIZE bytes (64K)", Set: dialect.Parsed(&o.limit.Key, parseLength),
 	}, {
 		Names: []string{"max-value-size"}, Group: dialect.GroupLimits, Value: "SIZE",
-		Help: "bytes of a value in one request (default: 64M)", Set: dialect.Parsed(&o.limit.Value, parseLength),
+		Help: "accept values of at most SIZE bytes in a request (64M)", Set: dialect.Parsed(&o.limit.Value, parseLength),
 	}, {
 		Names: []string{"max-keys-per-request"}, Group: dialect.GroupLimits, Value: "N",
-		Help: "keys that one request may list (default: 131072)", Set: dialect.Parsed(&o.limit.Keys, dialect.AtLeast(1)),
+		Help: "accept at most N keys in a request (131072)", Set: dialect.Parsed(&o.limit.Keys, dialect.AtLeast(1)),
 	}}
 	return &command{
 		request: o,
 		Command: cli.Command{
-			Usage: "serve a store alone, for scripts and other launchers",
-			Description: "gorun store serves a TCPStore alone, for scripts and other launchers. It prints its address as " +
+			Usage: "serve a rendezvous store for scripts and other launchers",
+			Description: "gorun store serves a TCPStore for scripts and other launchers. It prints its address as " +
 				"soon as it serves, and ends on SIGTERM with a summary.",
 			Flags: c.Flags(append(limits, c.JobOptions("allow-from", "allow-local-users")...)...),
 		},

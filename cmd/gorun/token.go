@@ -31,10 +31,10 @@ func tokenCommand(c *commandLine) *command {
 				"one by one know each other.",
 			Flags: c.Flags(c.group(dialect.GroupOutput, option{
 				Names: []string{"out"}, Value: "FILE", Set: dialect.Text(&o.file),
-				Help: "write it to a new file with mode 0600 instead of standard output; a file that exists is left alone",
+				Help: "write the token to a new FILE that only you can read",
 			}, option{
 				Names: []string{"save"}, Set: dialect.Switch(&o.save),
-				Help: "write it to ~/.config/gorun/token, where your nodes look for it",
+				Help: "write the token to ~/.config/gorun/token, where your nodes look",
 			})...),
 		},
 		Page: dialect.Page{

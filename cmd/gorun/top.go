@@ -22,12 +22,12 @@ func topCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "top"}
 	r.act = r.top
 	return r.define(cli.Command{
-		Usage: "show what the ranks of a job use, second by second",
-		Description: "gorun top shows what each rank of a job uses, second by second; q leaves. Where standard output is " +
-			"no terminal it prints that once.",
+		Usage: "show the CPU time and output of each rank, second by second",
+		Description: "gorun top shows what each rank of a job uses, second by second; q quits. If standard output is not " +
+			"a terminal, it prints one table.",
 	}, shownText, noJobText,
-		dialect.Example{"gorun top", "the only job there is"},
-		dialect.Example{"gorun top 7f3a", "one of several"})
+		dialect.Example{"gorun top", "the only running job"},
+		dialect.Example{"gorun top 7f3a", "one of several jobs"})
 }
 
 const topInterval = time.Second

@@ -35,66 +35,61 @@ func topoCommand(c *commandLine) *command {
 	o := &topoOptions{commandLine: c}
 	ranks := []*option{{
 		Names: []string{"np", "n", "c"}, Group: dialect.GroupRanks, Value: "N", Attached: true,
-		Help: "number of ranks to place",
+		Help: "place N ranks",
 		Set:  dialect.Parsed(&o.ranks, dialect.ParseRanks),
 	}, {
 		Names: []string{"nproc-per-node"}, Group: dialect.GroupRanks, Value: "N|auto|gpu|cpu",
 		Choices: []string{"auto", "gpu", "cpu"},
-		Help:    "the same: a number, one per GPU, one per CPU, or auto (one per GPU, else per CPU)",
+		Help:    "place N ranks, or one for each GPU or CPU (auto: GPU, else CPU)",
 		Set:     dialect.Parsed(&o.perNode, dialect.ParseCount),
 	}}
 	c.record(ranks...)
 	others := append(c.group(dialect.GroupMachine, option{
 		Names: []string{"from"}, Value: "DIR", Dirs: true, Set: dialect.Text(&o.from),
-		Help: "the machine that --save wrote to DIR (default: this machine)",
+		Help: "show the machine that --save wrote to DIR (this machine)",
 	}, option{
 		Names: []string{"example"}, Value: "NAME", Set: dialect.Text(&o.example),
-		Help: "a typical machine instead of this one; unknown names list all",
+		Help: "show a typical machine; --example list names all",
 	}, option{
 		Names: []string{"save"}, Value: "DIR", Dirs: true, Set: dialect.Text(&o.save),
-		Help: "write the files from which gorun knows this machine to a new DIR, without serial numbers and MAC addresses, " +
-			"and show nothing: for a bug report",
+		Help: "write this machine to a new DIR, without serial numbers and MACs",
 	}), c.group(dialect.GroupShown, option{
 		Names: []string{"svg"}, Value: "FILE", Set: dialect.Text(&o.svg),
-		Help: "write a drawing to scale, for a browser, to FILE and print no picture; - is standard output",
+		Help: "write a drawing to FILE instead; - is standard output",
 	}, option{
 		Names: []string{"write-rankfile"}, Value: "FILE", Set: dialect.Text(&o.writeRankFile),
-		Help: "write where the ranks would sit as a rank file, which --rankfile and mpirun read, to FILE and print no " +
-			"picture; - is standard output",
-	}, c.jsonOption("print everything as JSON in place of the picture"), option{
+		Help: "write a rank file to FILE instead; - is standard output",
+	}, c.jsonOption("print the machine and its ranks as JSON"), option{
 		Names: []string{"impact"}, Set: dialect.Switch(&o.impact),
-		Help: "predict how long an all-reduce of --model-size takes over the GPUs' slowest link, with the formula and what " +
-			"is assumed",
+		Help: "predict the time of an all-reduce over the slowest link of the GPUs",
 	}, option{
 		Names: []string{"model-size"}, Value: "SIZE",
-		Help: "bytes that each GPU has, for --impact, which this asks for, too; SIZE is 7.5GB (10^9), 7GiB (2^30), 500MB, " +
-			"1000000",
-		Set: dialect.Parsed(&o.modelSize, dialect.ParseModelSize),
+		Help: "assume SIZE bytes on each GPU for --impact: 7.5GB, 7GiB, 1000000",
+		Set:  dialect.Parsed(&o.modelSize, dialect.ParseModelSize),
 	})...)
 	return &command{
 		request: o,
 		Command: cli.Command{
-			Usage: "show this machine, or another, and who would sit where on it",
-			Description: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and " +
+			Usage: "draw a machine, and where ranks run on it",
+			Description: "gorun topo draws a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and " +
 				"how near they are to each other. It starts no rank.",
 			Flags: c.Flags(slices.Concat(ranks, others, c.group(dialect.GroupPlaces, c.PlaceOptions(dialect.NoVar)...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{
 				{"gorun topo", "this machine"},
-				{"gorun topo -n 8 --map-by numa", "and where 8 ranks would sit on it"},
+				{"gorun topo -n 8 --map-by numa", "and where 8 ranks run on it"},
 				{"gorun topo --example dgx-h100 --svg dgx.svg", "a typical machine, as a drawing"},
 				{"gorun topo --example dgx-h100 --model-size 7.5GB", "what its links mean for an all-reduce"},
 				{"gorun topo --save my-machine", "the files of this one, for a bug report"},
 			},
-			Ranks: "Without these two and without placement options, topo places no ranks.",
+			Ranks: "Without these options and placement options: no ranks.",
 			Codes: []dialect.Example{
 				{"0", "it was shown"},
 				{"2", "a mistake on the command line"},
-				{"125", "a machine or a mapping that cannot be, or a file that cannot be read or written"},
+				{"125", "an impossible machine or mapping, or a file that cannot be read or written"},
 			},
-			Last: "The picture is drawn with other characters than ASCII where LC_ALL, LC_CTYPE or LANG names UTF-8. More: " +
-				"docs/placement.md.",
+			Last: "The picture is in ASCII unless LC_ALL, LC_CTYPE or LANG names UTF-8. More: docs/placement.md.",
 		},
 	}
 }

@@ -30,7 +30,7 @@ func versionCommand(c *commandLine) *command {
 			Codes: []dialect.Example{
 				{"0", "it was printed"}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"},
 			},
-			Last: "gorun --version prints the same line, whatever else is on the command line.",
+			Last: "gorun --version prints the same line.",
 		},
 	}
 }
