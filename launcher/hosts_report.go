@@ -15,7 +15,7 @@ type HostsReport struct {
 	Hosts   []HostReport `json:"hosts"` // in the order of the spec
 	// Network is nil with fewer than two hosts.
 	Network  *NetworkReport   `json:"network,omitempty"`
-	Problems []doctor.Problem `json:"problems"`
+	Problems []doctor.Problem `json:"problems"` // of hosts and the network
 }
 
 // OK reports whether there are no problems but notes.
@@ -29,7 +29,7 @@ type HostReport struct {
 	Here    bool    `json:"here,omitempty"` // gorun runs on it
 	Reached bool    `json:"reached"`
 	Seconds float64 `json:"reach_seconds"` // until its agent ran, or until the attempt failed
-	// Step is where reaching the host failed, as in [HostProgress]; "" if it was reached.
+	// Step is where reaching the host failed; "" if it was reached.
 	Step string `json:"step,omitempty"`
 
 	Hostname     string `json:"hostname,omitempty"` // its own name for itself

@@ -68,7 +68,7 @@ type NUMANode struct {
 	ID     int    `json:"id"`
 	CPUs   CPUSet `json:"cpus,omitzero"`
 	Memory int64  `json:"memory_bytes"` // bytes
-	// Distances are the distances to Topology.Nodes, in their order, as reported by the firmware:
+	// Distances are the distances to all NUMA nodes, in their order, as reported by the firmware:
 	// 10 is local.
 	Distances []int `json:"distances,omitempty"`
 }

@@ -293,7 +293,7 @@ func (o *explainOptions) listErrors() error {
 
 // errorList has the known errors that were found or asked for, causes first.
 type errorList struct {
-	Errors []signature.Finding `json:"errors"`
+	Errors []signature.Finding `json:"errors"` // causes first
 }
 
 // newErrorList fills in what the lines of a log held.

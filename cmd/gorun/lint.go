@@ -303,9 +303,9 @@ func settingPlace(a nccl.Assignment) string {
 }
 
 type lintJSON struct {
-	Settings int            `json:"setting_count"`
+	Settings int            `json:"setting_count"` // number of settings that were read
 	Library  *libraryJSON   `json:"library,omitempty"`
-	Findings []nccl.Finding `json:"findings"`
+	Findings []nccl.Finding `json:"findings"` // [] if nothing is wrong
 }
 
 type libraryJSON struct {

@@ -76,7 +76,7 @@ func (r *jobsRequest) psJSON(replies []jobReply) error {
 }
 
 type jobList struct {
-	Jobs []registry.Job `json:"jobs"`
+	Jobs []registry.Job `json:"jobs"` // running jobs of this user that were started on this host
 }
 
 // ncclTimeout is more than the 10 seconds that a job's hosts have to query NCCL.

@@ -11,12 +11,12 @@ type Report struct {
 	Version   string `json:"-"` // of gorun
 	Operation string `json:"operation"`
 	Backend   string `json:"backend"`
-	Ranks     int    `json:"world_size"`
+	Ranks     int    `json:"world_size"` // number of ranks
 	DType     string `json:"dtype"`
 	Op        string `json:"reduction,omitempty"`
 	Root      int    `json:"root"`                    // -1: no root
 	Rounded   string `json:"rounded_sizes,omitempty"` // the sizes that were rounded, "" if none
-	Rows      []Row  `json:"rows"`
+	Rows      []Row  `json:"rows"`                    // by size; [] for p2p
 	// AverageBusBW is the average over all rows and places, as in nccl-tests.
 	AverageBusBW float64 `json:"average_busbw_gigabytes_per_second"`
 	Checked      bool    `json:"checked"`

@@ -77,7 +77,7 @@ type Inputs struct {
 
 // Store describes the rendezvous store. Port is a string, since a plan can be printed before it is known.
 type Store struct {
-	Mode StoreMode `json:"mode"`
+	Mode StoreMode `json:"mode"` // "gorun": gorun serves it; "rank0": rank 0 does
 	Why  string    `json:"reason"`
 	Addr string    `json:"address"`     // MASTER_ADDR
 	Port string    `json:"port"`        // MASTER_PORT
@@ -207,7 +207,7 @@ func (c ConfSetting) Shown() string { return Variable{Name: c.Name, Value: c.Val
 type Variable struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
-	Origin Origin `json:"origin"`
+	Origin Origin `json:"origin"`           // "inherited", "-x" or "gorun"
 	Reason string `json:"reason,omitempty"` // short clause such as "ranks of this job"
 	Level  Level  `json:"level,omitempty"`  // importance of a setting that gorun makes; else ""
 }

@@ -11,7 +11,7 @@ import (
 // Check is one thing that doctor looks at.
 type Check struct {
 	ID    string `json:"check"`
-	Group string `json:"subject"`  // see [Groups]
+	Group string `json:"subject"`  // such as "memory"
 	What  string `json:"looks_at"` // one line
 	Why   string `json:"reason"`   // why it matters, in one or two sentences
 	run   func(c *Cluster, r report)

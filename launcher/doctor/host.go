@@ -44,7 +44,7 @@ type Host struct {
 	Names   *Names   `json:"names,omitempty"`
 	Program *Program `json:"program,omitempty"`
 	Python  Python   `json:"python,omitzero"`
-	// Libraries maps the FabricLibraries that were found to their paths.
+	// Libraries maps the libraries of fabrics that were found to their paths.
 	Libraries map[string]string `json:"libraries,omitempty"`
 
 	Machine    placement.Machine `json:"machine"`
@@ -143,7 +143,7 @@ type Program struct {
 	Path   string `json:"path,omitempty"`
 	Kind   string `json:"kind,omitempty"`
 	Size   int64  `json:"size_bytes,omitempty"`
-	SHA256 string `json:"sha256,omitempty"` // of its first ProgramBytes
+	SHA256 string `json:"sha256,omitempty"` // of its first GiB
 	ELF    string `json:"elf,omitempty"`    // the architecture it is built for: "x86_64"
 	Error  string `json:"error,omitempty"`
 	Hint   string `json:"hint,omitempty"`

@@ -19,7 +19,7 @@ type Plan struct {
 	Nodes   []Node          `json:"nodes"`             // in order: ranks refer to them by index
 	Apps    []AppRun        `json:"programs"`          // ranks refer to them by index
 	Ranks   []Rank          `json:"ranks"`
-	Store   Store           `json:"store"`
+	Store   Store           `json:"store"`       // where ranks meet
 	Common  []plan.Variable `json:"environment"` // of all ranks
 	Removed []plan.Removal  `json:"removed,omitempty"`
 	Logs    *Logs           `json:"logs,omitempty"`
@@ -43,13 +43,13 @@ type Plan struct {
 
 	// HangTimeout is how long the job may make no progress, 0: no limit.
 	HangTimeout Seconds `json:"hang_timeout_seconds,omitempty"`
-	MaxRestarts int     `json:"max_restarts,omitempty"`
+	MaxRestarts int     `json:"max_restarts,omitempty"` // how often the job may be restarted
 	// Attempt counts restarts.
 	Attempt int `json:"attempt,omitempty"`
 
-	MPI         MPIMode `json:"mpi"`
+	MPI         MPIMode `json:"mpi"` // protocol that gorun speaks to MPI programs
 	MPIWhy      string  `json:"mpi_reason,omitempty"`
-	WorldPerApp bool    `json:"world_per_program,omitempty"`
+	WorldPerApp bool    `json:"world_per_program,omitempty"` // each program has its own MPI_COMM_WORLD
 	// Offline reports that no host was contacted.
 	Offline bool `json:"offline,omitempty"`
 	// UsesMPI reports that a program is known to use an MPI library. Only a dry run looks.

@@ -75,9 +75,9 @@ func (f Fate) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 // RankEnd describes how one rank ended.
 type RankEnd struct {
 	Rank   int            `json:"rank"`
-	Host   string         `json:"host,omitempty"`
+	Host   string         `json:"host,omitempty"` // its node; absent with one node
 	PID    int            `json:"pid,omitempty"`
-	Fate   Fate           `json:"fate"`
+	Fate   Fate           `json:"fate"`      // how it ended
 	Code   int            `json:"exit_code"` // 128+n after a signal n
 	Signal syscall.Signal `json:"signal,omitempty"`
 	// SignalName is the name of the signal: "SIGKILL".
@@ -125,8 +125,8 @@ type Failure struct {
 
 // Result describes how a job ended.
 type Result struct {
-	JobID    string         `json:"job"`   // id
-	Cause    Cause          `json:"cause"` // why the job ended
+	JobID    string         `json:"job,omitempty"` // id
+	Cause    Cause          `json:"cause"`         // why the job ended
 	ExitCode int            `json:"exit_code"`
 	Signal   syscall.Signal `json:"signal,omitempty"` // that a user or the resource manager sent
 	// SignalName is the name of the signal: "SIGTERM".

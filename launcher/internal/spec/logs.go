@@ -3,7 +3,7 @@ package spec
 // Logs are the log files of a node or a job.
 type Logs struct {
 	Dir             string    `json:"directory"`               // of this attempt
-	Base            string    `json:"base_directory"`          // of the job; NullDevice means no files at all
+	Base            string    `json:"base_directory"`          // of the job; "/dev/null" means no files at all
 	Names           []string  `json:"name_patterns,omitempty"` // the user's patterns for stdout and stderr
 	Redirect        []Streams `json:"redirect,omitempty"`      // by local rank, up to the highest of any node
 	Tee             []Streams `json:"tee,omitempty"`

@@ -42,7 +42,7 @@ type RankMPI struct {
 type Activity struct {
 	Rank  int    `json:"rank"`
 	PID   int    `json:"pid,omitempty"`
-	State string `json:"state"`
+	State string `json:"state"`       // of its process: "sleeping"
 	CPU   int    `json:"cpu_percent"` // of one CPU; -1: not known
 	// Wait is the kernel function in which its main thread sleeps.
 	Wait     string   `json:"wait_channel,omitempty"`
