@@ -45,12 +45,17 @@ func usageErrors(err error) error {
 	return all
 }
 
-// flatten returns all errors in a tree of lists.
+// flatten returns all errors in a tree of lists, of go-multierror or of [errors.Join].
 func flatten(err error) (list []*Error) {
 	var several *multierror.Error
 	var one *Error
+	joined, isJoined := err.(interface{ Unwrap() []error })
 	switch {
 	case err == nil:
+	case isJoined:
+		for _, e := range joined.Unwrap() {
+			list = append(list, flatten(e)...)
+		}
 	case errors.As(err, &several):
 		for _, e := range several.Errors {
 			list = append(list, flatten(e)...)

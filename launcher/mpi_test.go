@@ -220,7 +220,7 @@ func TestMPIAbort(t *testing.T) {
 	assert.Contains(t, launcher.Explain(r), "aborted MPI with code 42")
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
-	assert.Contains(t, string(text), `"mpi_abort":{"code":42}`)
+	assert.Contains(t, string(text), `"mpi_abort":{"exit_code":42}`)
 }
 
 func TestNoFinalize(t *testing.T) {
