@@ -13,7 +13,7 @@ GPUBUILD := CGO_ENABLED=1 CGO_CFLAGS=-Wno-deprecated-declarations \
 	$(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy"
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun gorun-gpu static demo test test-faults race lint fuzz bench soak docs site man gpu clean
+.PHONY: help build gorun gorun-gpu static demo test test-faults race lint fuzz bench soak docs site site-test man gpu clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,7 @@ bench: build ## gorun against its peers on this machine, interleaved; ratios bes
 
 soak: ## the tests with full counts, then fuzzing: hours
 	GORUN_SOAK=1 .ci/test
+	$(MAKE) site-test
 	.ci/fuzz
 
 docs: ## write the generated tables of docs/ again from the code's own tables
@@ -72,6 +73,10 @@ docs: ## write the generated tables of docs/ again from the code's own tables
 site: ## build/site: README, docs and examples as pages with search
 	.ci/setup-site
 	.venv-site/bin/python docs/site/build.py build/site
+
+site-test: site ## test the site in Debian's chromium: links, search, a telephone's width, light and dark
+	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check 'playwright~=1.65'
+	.venv-site/bin/python docs/site/test.py build/site
 
 man: ## build/man: gorun(1), and a page for each command and topic
 	SOURCE_DATE=$$(git log -1 --format=%cs) $(GO) test -count=1 ./cmd/gorun -run '^TestManualPages$$' -man $(CURDIR)/build/man

@@ -56,8 +56,21 @@ GORUN_JOB or TORCHELASTIC_RUN_ID an inherited value belongs to an outer launcher
 		rows = append(rows, []string{d.Name, d.Torchrun, d.Gorun, d.Reason})
 	}
 	table(&b, []string{"variable", "torchrun", "gorun", "why"}, rows)
-	return b.String()
+	return uniqueAnchors(b.String())
 }
+
+// uniqueAnchors keeps the first anchor of a variable that several tables have.
+func uniqueAnchors(page string) string {
+	for i := range rules {
+		before, after, _ := strings.Cut(page, anchor(rules[i].Name))
+		if after != "" {
+			page = before + anchor(rules[i].Name) + strings.ReplaceAll(after, anchor(rules[i].Name), "")
+		}
+	}
+	return page
+}
+
+func anchor(name string) string { return `<a id="` + name + `"></a>` }
 
 const otherHosts = `
 ## On other hosts
@@ -167,7 +180,7 @@ func ruleTable(b *strings.Builder, wanted func(*rule) bool, head ...string) {
 			continue
 		}
 		cells := map[string]string{
-			"variable": `<a id="` + r.Name + `"></a>` + code(r.Name),
+			"variable": anchor(r.Name) + code(r.Name),
 			"kind":     string(r.Class), "level": string(r.level), "value": r.Value,
 			"defined by": r.Source,
 		}

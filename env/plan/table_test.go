@@ -34,7 +34,8 @@ func TestRowsAreComplete(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	page := Markdown()
 	for _, row := range Table() {
-		assert.Contains(t, page, "</a>`"+row.Name+"` | ")
+		assert.Contains(t, page, "`"+row.Name+"` | ")
+		assert.Equal(t, 1, strings.Count(page, anchor(row.Name)))
 	}
 	for _, d := range DifferencesFromTorchrun() {
 		assert.Contains(t, page, "| "+d.Name+" | "+d.Torchrun+" | ")
