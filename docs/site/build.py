@@ -49,7 +49,7 @@ def contents(caption: str, entries: list[str]) -> str:
 
 
 def gather(source: Path) -> None:
-    """Writes the site's source. Files that have not changed keep their times, so that Sphinx reads only the others."""
+    """Writes the site's source."""
     files = [Path(p) for p in PAGES]
     for top in ("docs", "examples"):
         files += sorted(p.relative_to(REPOSITORY) for p in (REPOSITORY / top).rglob("*") if p.is_file())
@@ -84,4 +84,4 @@ if __name__ == "__main__":
     source, trees = (output.with_name(f".{output.name}-{kind}") for kind in ("source", "trees"))  # Go ignores names with a dot
     gather(source)
     here = Path(__file__).parent
-    sys.exit(main(["-q", "-W", "--keep-going", "-j", "auto", "-b", "html", "-c", str(here), "-d", str(trees), str(source), str(output)]))
+    sys.exit(main(["-q", "-W", "-E", "-a", "--keep-going", "-j", "auto", "-b", "html", "-c", str(here), "-d", str(trees), str(source), str(output)]))
