@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"gorun/internal/printable"
-	"gorun/internal/shellwords"
 	"gorun/launcher/internal/reach/remote"
 )
 
@@ -39,8 +38,7 @@ func connectError(err error, s *settings, b *budget) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
 			return fail(remote.StepResolve, err, "no address for the name %s is known", s.hostName).
-				WithHint("run `getent hosts %s` to ask the resolver; add a HostName line to ~/.ssh/config, or a line to /etc/hosts",
-					shellwords.Quote(s.hostName))
+				WithHint("run `getent hosts NAME` to ask the resolver; add it to /etc/hosts, or a HostName to ~/.ssh/config")
 		}
 		return fail(remote.StepResolve, err, "looking up %s: %s", s.hostName, dns.Err)
 	}
