@@ -34,8 +34,11 @@ static: ## build/gorun-linux-amd64 and build/gorun-linux-arm64
 	GOOS=linux GOARCH=amd64 $(GOBUILD) -o build/gorun-linux-amd64 ./cmd/gorun
 	GOOS=linux GOARCH=arm64 $(GOBUILD) -o build/gorun-linux-arm64 ./cmd/gorun
 
-demo: build ## four Go ranks learn to read handwritten digits together (needs a C compiler, for package comm)
-	bin/gorun -n 4 ./examples/trainer
+# A rank for each CPU, but two at least and four at most: more have too little to do.
+DEMO_RANKS = $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
+
+demo: build ## Go ranks learn to read handwritten digits together, then one alone (needs a C compiler, for package comm)
+	bin/gorun -n $(DEMO_RANKS) ./examples/trainer -hidden 1024 -batch 256
 
 test: ## install what the tests need into .venv, then run them all with the race detector
 	.ci/test

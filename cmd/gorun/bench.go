@@ -220,6 +220,10 @@ func (o *benchOptions) outputOptions() []option {
 			Set:  dialect.Parsed(&o.Compute, parsePositiveDuration),
 		},
 		{
+			Names: []string{"model"}, Set: dialect.Switch(&o.Model),
+			Help: "compare times with a model of latency and bandwidth, if it fits",
+		},
+		{
 			Names: []string{"predict"}, Value: "SIZE",
 			Help: "predict a call of SIZE by the model (largest size)",
 			Set:  dialect.Parsed(&o.Predict, parseSize),

@@ -41,6 +41,7 @@ type Config struct {
 	Check   bool          // compare every element of one more call with the expected result
 	Compute time.Duration // computing time of a step with one call of the operation; 0: no share is reported
 	Predict int64         // size of that call in bytes; 0: the largest size
+	Model   bool          // the table compares times with the model's
 	Link    float64       // bandwidth between ranks in bytes/s, for the bound; 0: the memory's copy bandwidth
 
 	JSON, CSV bool   // instead of the table

@@ -110,6 +110,32 @@ func (c Config) noModel(sizes []size, ranks int) string {
 	return ""
 }
 
+// modelTable compares the times with the model's, unless they are too far apart to say anything.
+func (r *Report) modelTable() string {
+	if r.Model == nil {
+		return comment("model: none without two sizes and two ranks")
+	}
+	fits, least, most := 0, math.Inf(1), 0.0
+	rows := fmt.Sprintf("# %12s %10s %10s %11s\n", "size (B)", "time (us)", "model (us)", "time/model")
+	for _, row := range r.Rows {
+		ratio := row.Ratio()
+		least, most = math.Min(least, ratio), math.Max(most, ratio)
+		if ratio > 1/poorFit && ratio < poorFit {
+			fits++
+		}
+		rows += fmt.Sprintf("  %12d %10s %10s %11.2f\n", row.Bytes, number(row.best().Median), number(row.Predicted), ratio)
+	}
+	if 2*fits < len(r.Rows) || r.Model.Alpha == 0 {
+		return comment(fmt.Sprintf("model: left out, it fits badly: time/model is from %.2f to %.2f; --json has it", least,
+			most))
+	}
+	text := comment("model: " + r.Model.String())
+	if other := r.Model.Alternative(); other != "" {
+		text += comment("model: " + other)
+	}
+	return text + rows
+}
+
 // farBeyond is how many times the largest size a predicted one may be without a note. poorFit is how far the
 // times of adjacent sizes may be from the model's.
 const (

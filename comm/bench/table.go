@@ -5,46 +5,58 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
-// table writes the columns of nccl-tests, followed by others.
+// table writes sizes, times and bandwidths as nccl-tests does, in at most maxWidth columns.
 type table struct {
 	out    io.Writer
 	config Config
 }
 
+const maxWidth = 100
+
 // column is a column of the table.
 type column struct {
 	width      int
 	head, unit string
-	cell       func(r *Report, row Row) string
+	cell       func(row Row) string
 }
 
-// columns are the groups of columns: size, out of place, in place, and expected values.
-var columns = [...][]column{
-	{
-		{12, "size", "(B)", func(_ *Report, row Row) string { return fmt.Sprint(row.Bytes) }},
-		{11, "count", "(elements)", func(_ *Report, row Row) string { return fmt.Sprint(row.Count) }},
-		{9, "type", "", func(r *Report, _ Row) string { return find(elements, r.DType).short }},
-		{7, "redop", "", func(r *Report, _ Row) string { return r.redop() }},
-		{6, "root", "", func(r *Report, _ Row) string { return fmt.Sprint(r.Root) }},
-	},
-	placeColumns(func(row Row) *Place { return row.OutOfPlace }),
-	placeColumns(func(row Row) *Place { return row.InPlace }),
-	{
-		{9, "bound", "(GB/s)", func(_ *Report, row Row) string { return orDash(row.Bound) }},
-		{9, "model", "(us)", func(_ *Report, row Row) string { return knownNumber(row.Predicted) }},
-		{8, "time", "/model", func(_ *Report, row Row) string { return orDash(row.Ratio()) }},
-	},
+// columns returns the groups of columns: size, out of place, in place, and what is known of both.
+func (t *table) columns() [4][]column {
+	last := []column{{7, "bound", "(GB/s)", func(row Row) string { return orDash(row.Bound) }}}
+	if t.config.Check {
+		last = append(last, column{6, "#wrong", "", func(row Row) string { return fmt.Sprint(row.wrong()) }})
+	}
+	return [4][]column{
+		{
+			{10, "size", "(B)", func(row Row) string { return fmt.Sprint(row.Bytes) }},
+			{9, "count", "", func(row Row) string { return fmt.Sprint(row.Count) }},
+		},
+		placeColumns(func(row Row) *Place { return row.OutOfPlace }),
+		placeColumns(func(row Row) *Place { return row.InPlace }),
+		last,
+	}
+}
+
+// wrong returns the number of wrong elements, in place and out of place.
+func (r Row) wrong() (n int64) {
+	for _, p := range []*Place{r.OutOfPlace, r.InPlace} {
+		if p != nil && p.Wrong != nil {
+			n += *p.Wrong
+		}
+	}
+	return n
 }
 
 // headings are the titles of the groups.
-var headings = [...]string{"", "out-of-place", "in-place", "expected"}
+var headings = [...]string{"", "out-of-place", "in-place", ""}
 
 // placeColumns returns the columns of one place.
 func placeColumns(of func(Row) *Place) []column {
-	cell := func(text func(p *Place) string) func(*Report, Row) string {
-		return func(_ *Report, row Row) string {
+	cell := func(text func(p *Place) string) func(Row) string {
+		return func(row Row) string {
 			if p := of(row); p != nil {
 				return text(p)
 			}
@@ -52,16 +64,10 @@ func placeColumns(of func(Row) *Place) []column {
 		}
 	}
 	return []column{
-		{9, "time", "(us)", cell(func(p *Place) string { return number(p.Median) })},
-		{7, "spread", "(%)", cell(func(p *Place) string { return fmt.Sprintf("%.0f", p.Spread) })},
-		{8, "algbw", "(GB/s)", cell(func(p *Place) string { return bandwidth(p.AlgBW) })},
-		{8, "busbw", "(GB/s)", cell(func(p *Place) string { return bandwidth(p.BusBW) })},
-		{7, "#wrong", "", cell(func(p *Place) string {
-			if p.Wrong == nil {
-				return "N/A"
-			}
-			return fmt.Sprint(*p.Wrong)
-		})},
+		{7, "time", "(us)", cell(func(p *Place) string { return number(p.Median) })},
+		{6, "spread", "(%)", cell(func(p *Place) string { return fmt.Sprintf("%.0f", p.Spread) })},
+		{7, "algbw", "(GB/s)", cell(func(p *Place) string { return bandwidth(p.AlgBW) })},
+		{7, "busbw", "(GB/s)", cell(func(p *Place) string { return bandwidth(p.BusBW) })},
 	}
 }
 
@@ -83,22 +89,24 @@ func knownNumber(v float64) string {
 }
 
 // line joins cells to a line that begins with mark.
-func line(mark string, each func(c column) string) string {
+func (t *table) line(mark string, each func(c column) string) string {
 	var b strings.Builder
-	for _, group := range columns {
+	for i, group := range t.columns() {
 		for _, c := range group {
 			fmt.Fprintf(&b, " %*s", c.width, each(c))
 		}
-		b.WriteString("  ")
+		if i < 2 {
+			b.WriteString(" ")
+		}
 	}
 	return mark + strings.TrimRight(b.String()[len(mark):], " ") + "\n"
 }
 
 // above centers the headings over their columns.
-func above() string {
+func (t *table) above() string {
 	var b strings.Builder
-	for i, group := range columns {
-		width := 2
+	for i, group := range t.columns() {
+		width := 1
 		for _, c := range group {
 			width += 1 + c.width
 		}
@@ -108,39 +116,65 @@ func above() string {
 	return "#" + strings.TrimRight(b.String()[1:], " ") + "\n"
 }
 
-func (t *table) begin(r *Report) error {
-	text := fmt.Sprintf("# gorun bench %s %s: %d ranks, back end %s\n", r.Operation, r.Version, r.Ranks, r.Backend)
-	text += "# time: median of the trials, each that of the slowest rank; spread: between the quartiles, of the median\n" +
-		"#\n"
-	if r.Rounded != "" {
-		text = strings.TrimSuffix(text, "#\n") + "# sizes: " + r.Rounded + "\n#\n"
+// comment formats a text as comments of at most maxWidth columns.
+func comment(text string) string {
+	lines := []string{"#"}
+	const joined = "\x00%" // a percent sign stays with its number
+	for _, word := range strings.Fields(strings.ReplaceAll(text, " %", joined)) {
+		word = strings.ReplaceAll(word, joined, " %")
+		last := &lines[len(lines)-1]
+		if utf8.RuneCountInString(*last+" "+word) > maxWidth {
+			lines = append(lines, "#  "+" "+word)
+			continue
+		}
+		*last += " " + word
 	}
-	text += above() + line("#", func(c column) string {
-		return c.head
-	}) + line("#", func(c column) string { return c.unit })
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func (t *table) begin(r *Report) error {
+	what := r.DType
+	if r.Op != "" {
+		what += ", " + r.Op
+	}
+	if r.Root >= 0 {
+		what += fmt.Sprintf(", root %d", r.Root)
+	}
+	text := comment(fmt.Sprintf("gorun bench %s %s: %d ranks, back end %s, %s", r.Operation, r.Version, r.Ranks, r.Backend,
+		what))
+	text += comment("time: median of the trials, each that of the slowest rank")
+	text += comment("spread: between the quartiles, in percent of the median")
+	if r.Rounded != "" {
+		text += comment("sizes: " + r.Rounded)
+	}
+	text += "#\n" + t.above() + t.line("#", func(c column) string { return c.head }) +
+		t.line("#", func(c column) string { return c.unit })
 	_, err := io.WriteString(t.out, text)
 	return err
 }
 
-func (t *table) row(r *Report, row Row) error {
-	_, err := io.WriteString(t.out, line("", func(c column) string { return c.cell(r, row) }))
+func (t *table) row(_ *Report, row Row) error {
+	_, err := io.WriteString(t.out, t.line("", func(c column) string { return c.cell(row) }))
 	return err
 }
 
 func (t *table) end(r *Report) error {
 	var b strings.Builder
-	note := func(format string, args ...any) { fmt.Fprintf(&b, "# "+format+"\n", args...) }
+	note := func(format string, args ...any) { b.WriteString(comment(fmt.Sprintf(format, args...))) }
 	switch {
 	case !r.Checked:
-		note("Out of bounds values : not looked for (--check does)")
+		b.WriteString("# Out of bounds values : not looked for (--check does)\n")
 	case r.Wrong > 0:
-		note("Out of bounds values : %d FAILED", r.Wrong)
+		fmt.Fprintf(&b, "# Out of bounds values : %d FAILED\n", r.Wrong)
 	default:
-		note("Out of bounds values : 0 OK")
+		b.WriteString("# Out of bounds values : 0 OK\n")
 	}
-	note("Avg bus bandwidth    : %s", number(r.AverageBusBW))
+	fmt.Fprintf(&b, "# Avg bus bandwidth    : %s\n", number(r.AverageBusBW))
 	b.WriteString("#\n")
 	t.footnotes(r, note)
+	if t.config.Model {
+		b.WriteString(r.modelTable())
+	}
 	b.WriteString(pathTable(r.Paths))
 	_, err := io.WriteString(t.out, b.String())
 	return err
@@ -153,12 +187,6 @@ func (t *table) footnotes(r *Report, note func(format string, args ...any)) {
 	} else if r.bounded() {
 		note("bound: as busbw; each input byte read and each output byte written once, as fast as all %d ranks copied "+
 			"memory of this size just before", r.Ranks)
-	}
-	if r.Model != nil {
-		note("model: %s", r.Model)
-		if text := r.Model.Alternative(); text != "" {
-			note("       %s", text)
-		}
 	}
 	if t.config.Predict > 0 && (r.Model != nil || len(r.Rows) > 0) {
 		note("predict: %s", r.prediction(t.config.Predict))
@@ -208,8 +236,8 @@ func pathTable(paths []Path) string {
 			}
 		}
 	}
-	text := "#\n# paths, each measured alone: latency is half a round trip, " +
-		"-> from the first end to the second, x4 by 4 streams together\n"
+	text := "#\n" + comment("paths, each measured alone: latency is half a round trip, "+
+		"-> from the first end to the second, x4 by 4 streams together")
 	for _, row := range rows {
 		line := ""
 		for i, cell := range row {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -78,8 +79,17 @@ func written(t *testing.T, r *Report, c Config) string {
 }
 
 func TestTable(t *testing.T) {
-	golden(t, "allreduce.txt", written(t, sampleReport(), Config{Compute: time.Millisecond, Predict: 5 << 20}))
+	text := written(t, sampleReport(), Config{Compute: time.Millisecond, Predict: 5 << 20, Model: true, Check: true})
+	golden(t, "allreduce.txt", text)
+	for line := range strings.Lines(text) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), maxWidth, line)
+	}
 	r := sampleReport()
+	for i := range r.Rows {
+		r.Rows[i].Predicted *= 5
+	}
+	require.Equal(t, "# model: left out, it fits badly: time/model is from 0.20 to 0.30; --json has it\n", r.modelTable())
+	r = sampleReport()
 	r.Operation, r.Op, r.Root, r.Checked, r.Model, r.Ranks, r.Rows = "broadcast", "", 1, false, nil, 4, r.Rows[:1]
 	r.Rows[0].OutOfPlace, r.Rows[0].InPlace.Wrong, r.Rows[0].Predicted = nil, nil, 0
 	golden(t, "broadcast.txt", written(t, r, Config{Link: 25e9}))

@@ -30,12 +30,13 @@ func main() {
 	var s settings
 	flag.IntVar(&s.epochs, "epochs", 15, "how often to go through the images")
 	flag.IntVar(&s.batch, "batch", 64, "images in a step, of all ranks together")
+	flag.IntVar(&s.hidden, "hidden", 128, "units between the pixels and the ten answers: more make more work")
 	flag.Float64Var(&s.rate, "rate", 0.1, "learning rate")
 	flag.Uint64Var(&s.seed, "seed", 2, "for the split, the first weights and the order of the images")
 	check := flag.Bool("check", true, "train once more on rank 0 alone, and compare")
 	flag.Parse()
-	if s.epochs < 1 || s.batch < 1 {
-		log.Fatalf("-epochs %d and -batch %d: take 1 or more of each", s.epochs, s.batch)
+	if s.epochs < 1 || s.batch < 1 || s.hidden < 1 {
+		log.Fatalf("-epochs %d, -batch %d and -hidden %d: take 1 or more of each", s.epochs, s.batch, s.hidden)
 	}
 	if err := run(context.Background(), s, *check); err != nil {
 		log.Fatal(err)
@@ -56,7 +57,8 @@ func run(ctx context.Context, s settings, check bool) error {
 	if err := introduce(ctx, g, m, len(training)); err != nil {
 		return err
 	}
-	if err := train(ctx, g, m, training, test); err != nil {
+	took, err := train(ctx, g, m, training, test)
+	if err != nil {
 		return err
 	}
 	if err := agree(ctx, g, m); err != nil {
@@ -65,7 +67,7 @@ func run(ctx context.Context, s settings, check bool) error {
 	if g.Rank() == 0 {
 		fmt.Printf("\n%s\n\n", show(m, test[:5]))
 		if check {
-			return compare(m, training, g.Size())
+			return compare(m, training, g.Size(), took)
 		}
 	}
 	return nil
@@ -92,29 +94,30 @@ func introduce(ctx context.Context, g *comm.Group, m *model, images int) error {
 	return nil
 }
 
-// train runs all epochs; rank 0 reports each.
-func train(ctx context.Context, g *comm.Group, m *model, training, test []image) error {
+// train runs all epochs; rank 0 reports each. It returns the time without that of the tests.
+func train(ctx context.Context, g *comm.Group, m *model, training, test []image) (all time.Duration, err error) {
 	b, err := comm.NewBucketer(ctx, g, comm.Sum, bucketBytes, m.gradients.list()...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for epoch := range m.epochs {
 		begun := time.Now()
 		loss, err := m.together(ctx, g, b, training, epoch)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		took := time.Since(begun)
+		all += took
 		sums := []float64{loss, m.right(g, test)}
 		if err := comm.AllReduce(ctx, g, sums, sums, comm.Sum); err != nil {
-			return err
+			return 0, err
 		}
 		if g.Rank() == 0 {
 			fmt.Printf("epoch %2d   loss %.4f   accuracy %5.2f %%   %6.0f images/s\n", epoch+1, sums[0]/float64(len(training)),
 				100*sums[1]/float64(len(test)), float64(len(training))/took.Seconds())
 		}
 	}
-	return b.Close(ctx)
+	return all, b.Close(ctx)
 }
 
 // agree makes sure that all ranks ended with the same network.
@@ -142,20 +145,27 @@ func show(m *model, images []image) string {
 	return draw(images, guesses)
 }
 
-// compare trains without the others and looks for a weight that differs.
-func compare(m *model, training []image, slices int) error {
+// compare trains without the others, who took so long, and looks for a weight that differs.
+func compare(m *model, training []image, slices int, together time.Duration) error {
 	single := newModel(m.settings)
 	begun := time.Now()
 	for epoch := range m.epochs {
 		single.alone(training, epoch, slices)
 	}
-	rate := float64(m.epochs*len(training)) / time.Since(begun).Seconds()
+	alone := time.Since(begun)
 	same, count := m.sameBits(single), m.weights.count()
 	if same != count {
 		return errors.Join(fmt.Errorf("only %d of %d weights have the bits that one rank alone gives", same, count),
 			errors.New("look for a rank with another CPU or binary: comm itself adds in rank order"))
 	}
-	fmt.Printf("one rank alone, same batches, %.0f images/s: all %d weights have the same bits (%08x)\n", rate, count,
-		m.fingerprint())
+	rate := func(took time.Duration) float64 { return float64(m.epochs*len(training)) / took.Seconds() }
+	gain := alone.Seconds() / together.Seconds()
+	fmt.Printf("one rank alone    %6.0f images/s\n%d ranks together  %6.0f images/s, %.1f times as fast\n", rate(alone),
+		slices, rate(together), gain)
+	if gain < 1 && slices > 1 {
+		fmt.Println("Together they are slower: other programs use the CPUs, there are fewer CPUs than ranks, or a step has " +
+			"too little\nwork to divide (try -hidden 1024 -batch 256).")
+	}
+	fmt.Printf("all %d weights have the same bits (%08x) together and alone\n", count, m.fingerprint())
 	return nil
 }

@@ -26,7 +26,7 @@ func TestDigits(t *testing.T) {
 func TestGradients(t *testing.T) {
 	training, _, err := digits(1)
 	require.NoError(t, err)
-	m := newModel(settings{seed: 1, batch: 5})
+	m := newModel(settings{seed: 1, batch: 5, hidden: 128})
 	batch := m.batches(training, 0)
 	require.Len(t, batch, 288)
 	_, err = m.backward(batch[0], m.gradients, func(int) error { return nil })

@@ -5,16 +5,14 @@ import (
 	"math/rand/v2"
 )
 
-// hidden is how many units lie between the pixels and the ten answers.
-const hidden = 128
-
 // tensors are the network's weights, or one number for each of them. Rows belong to the unit that they lead to.
 type tensors struct {
 	w1, b1 []float32 // pixels to hidden units: hidden × pixels, hidden
 	w2, b2 []float32 // hidden units to answers: classes × hidden, classes
 }
 
-func newTensors() tensors {
+// newTensors makes those of a network with hidden units between the pixels and the ten answers.
+func newTensors(hidden int) tensors {
 	return tensors{
 		make([]float32, hidden*pixels), make([]float32, hidden), make([]float32, classes*hidden),
 		make([]float32, classes),
@@ -48,8 +46,8 @@ func (t tensors) add(other tensors) {
 }
 
 // randomWeights are uniform within ±1/√inputs.
-func randomWeights(dice *rand.Rand) tensors {
-	t := newTensors()
+func randomWeights(dice *rand.Rand, hidden int) tensors {
+	t := newTensors(hidden)
 	fill := func(tensor []float32, inputs int) {
 		for i := range tensor {
 			tensor[i] = (2*dice.Float32() - 1) / float32(math.Sqrt(float64(inputs)))
@@ -65,19 +63,20 @@ func randomWeights(dice *rand.Rand) tensors {
 // activations is what one image leads to.
 type activations struct {
 	image  *image
-	hidden [hidden]float32
+	hidden []float32
 	answer [classes]float32 // probabilities; after the loss is known their errors
 }
 
 // forward runs an image through the network.
 func (t tensors) forward(one *image) (a activations) {
-	a.image = one
+	hidden := len(t.b1)
+	a.image, a.hidden = one, make([]float32, hidden)
 	for unit := range a.hidden {
 		a.hidden[unit] = max(0, t.b1[unit]+dot(t.w1[unit*pixels:(unit+1)*pixels], one.pixels[:]))
 	}
 	largest := float32(math.Inf(-1))
 	for class := range a.answer {
-		a.answer[class] = t.b2[class] + dot(t.w2[class*hidden:(class+1)*hidden], a.hidden[:])
+		a.answer[class] = t.b2[class] + dot(t.w2[class*hidden:(class+1)*hidden], a.hidden)
 		largest = max(largest, a.answer[class])
 	}
 	sum := float32(0)
@@ -111,14 +110,16 @@ func (a *activations) loss() float64 {
 
 // lastLayer adds to gradients what an image contributes to those of the answers' weights.
 func (a *activations) lastLayer(gradients tensors) {
+	hidden := len(a.hidden)
 	for class, err := range a.answer {
-		scaleAdd(gradients.w2[class*hidden:(class+1)*hidden], err, a.hidden[:])
+		scaleAdd(gradients.w2[class*hidden:(class+1)*hidden], err, a.hidden)
 		gradients.b2[class] += err
 	}
 }
 
 // firstLayer does the same for the hidden units' weights.
 func (a *activations) firstLayer(weights, gradients tensors) {
+	hidden := len(a.hidden)
 	for unit, value := range a.hidden {
 		if value <= 0 {
 			continue

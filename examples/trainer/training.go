@@ -20,6 +20,7 @@ const (
 type settings struct {
 	epochs int
 	batch  int // images in a step, of all ranks together
+	hidden int // units between the pixels and the ten answers
 	rate   float64
 	seed   uint64
 }
@@ -32,7 +33,7 @@ type model struct {
 }
 
 func newModel(s settings) *model {
-	return &model{s, randomWeights(dice(s.seed, 1)), newTensors(), newTensors()}
+	return &model{s, randomWeights(dice(s.seed, 1), s.hidden), newTensors(s.hidden), newTensors(s.hidden)}
 }
 
 // batches cuts the images, in the order of an epoch, into the batches of its steps.
@@ -113,7 +114,7 @@ func (m *model) together(ctx context.Context, g *comm.Group, b *comm.Bucketer[fl
 // alone runs an epoch without other ranks, adding the gradients of the slices in the order of the ranks that would
 // compute them.
 func (m *model) alone(images []image, epoch, slices int) {
-	part := newTensors()
+	part := newTensors(m.hidden)
 	nobody := func(int) error { return nil }
 	for _, batch := range m.batches(images, epoch) {
 		m.backward(slice(batch, 0, slices), m.gradients, nobody)
