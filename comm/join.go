@@ -184,7 +184,7 @@ func readKey(path string) ([]byte, error) {
 	mode := info.Mode &^ unix.S_IFMT
 	switch {
 	case info.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	case info.Uid != 0 && int(info.Uid) != os.Geteuid():
 		return nil, fmt.Errorf("%s belongs to user %d, neither to this one (%d) nor to root",
 			path, info.Uid, os.Geteuid())

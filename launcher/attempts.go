@@ -150,7 +150,7 @@ func canRestart(r *job.Result, lost []*node) bool {
 }
 
 // canRestart reports whether a lost node may have another agent: this process had started the
-// agent, and its connection has ended, so that its ranks have ended, too. A silent node may still
+// agent, and its connection ended, so that its ranks have ended, too. A silent node may still
 // run its ranks, and a node that broke the protocol is not trusted.
 func (n *node) canRestart() bool {
 	return n.kind == wire.PeerSSH && n.abandoned.Load() == nil && !errors.As(n.err, new(*wire.ViolationError))

@@ -98,7 +98,7 @@ func (h *head) reportOutputLost(notify func(string), m wire.OutputLost) {
 		name = "standard error"
 	}
 	if !m.ReaderGone {
-		notify(fmt.Sprintf("%s cannot be written, output of ranks is lost: %s", name, m.Text))
+		notify(fmt.Sprintf("cannot write %s, output of ranks is lost: %s", name, m.Text))
 	}
 	h.post(job.OutputLost{Stream: m.Stream, ReaderGone: m.ReaderGone, Text: name + ": " + m.Text, At: time.Now()})
 }

@@ -117,7 +117,7 @@ func (s *session) warnDuplicates() {
 	for _, n := range s.nodes {
 		boot := n.facts.Boot
 		if twin := first[boot]; twin != nil && boot != "" && s.spec.Join == nil {
-			s.settings.notify(fmt.Sprintf("%s and %s are one machine: its CPUs and GPUs are given out twice", twin.name, n.name))
+			s.settings.notify(fmt.Sprintf("%s and %s are the same machine: ranks share its CPUs and GPUs", twin.name, n.name))
 			continue
 		}
 		first[boot] = n

@@ -52,7 +52,7 @@ func (n *node) heartbeat(lease time.Duration, most int32) {
 		n.missedHeartbeats.Store(0)
 	}
 	if n.missedHeartbeats.Add(1) > most {
-		n.abandon(fmt.Sprintf("silent for %s: its connection is cut, or the host hangs", lease))
+		n.abandon(fmt.Sprintf("silent for %s: its connection broke, or the host hangs", lease))
 		return
 	}
 	_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // readLoop notices a lost link

@@ -302,18 +302,18 @@ func TestSpawnAuthorization(t *testing.T) {
 			wire.PeerSSH, true,
 			job.App{Program: "sleep"},
 			spawnOn(0, "node0"),
-			"no rank 0 of that MPI_COMM_WORLD runs on node2",
+			"rank 0 of that MPI_COMM_WORLD does not run on node2",
 			[3]int{},
 		},
-		"a rank that is not": {wire.PeerSSH, true, job.App{Program: "sleep"}, spawnOn(-1, "node0"), "no rank -1", [3]int{}},
+		"a rank that is not": {wire.PeerSSH, true, job.App{Program: "sleep"}, spawnOn(-1, "node0"), "rank -1 of", [3]int{}},
 		"no world": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(*wire.Start) world.Spawn {
 			return world.Spawn{}
-		}, "no rank 0", [3]int{}},
+		}, "rank 0 of", [3]int{}},
 		"no program": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(s *wire.Start) world.Spawn {
 			w := spawnOn(2, "")(s)
 			w.Apps = nil
 			return w
-		}, "no program is named", [3]int{}},
+		}, "no program given", [3]int{}},
 		"another host": {
 			wire.PeerSSH, true,
 			job.App{Program: "sleep"},
@@ -331,7 +331,7 @@ func TestSpawnAuthorization(t *testing.T) {
 			w := spawnOn(2, "node0")(s)
 			w.Apps[0].Env = []string{"A\x00B=1"}
 			return w
-		}, "cannot stand in an environment", [3]int{}},
+		}, "is not a valid environment variable", [3]int{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

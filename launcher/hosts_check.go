@@ -46,14 +46,16 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 // judge lists the problems: of hosts, then of the network, then notes.
 func (c *hostsCheck) judge() {
 	for _, f := range append(c.noAddress, c.network.Problems...) {
-		c.problems.add(f, f.Text)
+		c.problems.add(f, f)
 	}
 	for _, f := range doctor.Diagnose(c.cluster(), basics...) {
-		c.problems.add(doctor.Problem{Hosts: f.Hosts, Text: f.Text, Hint: f.Fix, Note: f.Severity == doctor.Note}, f.Text)
+		p := doctor.Problem{Hosts: f.Hosts, Text: f.Text, Hint: f.Fix, Note: f.Severity == doctor.Note}
+		c.problems.add(p, p)
 	}
 	for _, h := range c.report.Hosts {
 		for _, note := range h.Notes {
-			c.problems.add(doctor.Problem{Hosts: []string{h.Name}, Text: note, Note: true}, note)
+			p := doctor.Problem{Hosts: []string{h.Name}, Text: note, Note: true}
+			c.problems.add(p, p)
 		}
 	}
 	c.report.Problems = []doctor.Problem{} // [] as JSON
@@ -84,7 +86,7 @@ func (c *hostsCheck) run(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, n := range c.nodes {
-			n.abandon("the check was ended")
+			n.abandon("the check was interrupted")
 		}
 	})
 	defer stop()
@@ -108,13 +110,13 @@ type hostsCheck struct {
 // flaws merges problems that several hosts have.
 type flaws struct {
 	list    []doctor.Problem
-	general []string // texts without what differs between hosts
+	general []doctor.Problem // without what differs between hosts
 }
 
-func (f *flaws) add(p doctor.Problem, general string) {
+func (f *flaws) add(p, general doctor.Problem) {
 	for i, q := range f.list {
-		if f.general[i] == general && q.Note == p.Note && (q.Hint == p.Hint || q.Text != p.Text) {
-			f.list[i].Hosts, f.list[i].Text = append(q.Hosts, p.Hosts...), general
+		if g := f.general[i]; g.Text == general.Text && g.Hint == general.Hint && q.Note == p.Note {
+			f.list[i].Hosts, f.list[i].Text = append(q.Hosts, p.Hosts...), general.Text
 			return
 		}
 	}
@@ -186,7 +188,9 @@ func (c *hostsCheck) reportOf(n *node) *HostReport { return &c.report.Hosts[n.in
 
 func (c *hostsCheck) addError(n *node, err error) {
 	for _, e := range flatten(err) {
-		c.problems.add(doctor.Problem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint}, e.withoutHost().Text)
+		general := e.withoutHost()
+		c.problems.add(doctor.Problem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint},
+			doctor.Problem{Text: general.Text, Hint: general.Hint})
 	}
 }
 
@@ -260,7 +264,7 @@ const clockSamples = 4
 func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.Checked) {
 	h := &doctor.Host{}
 	if err := json.Unmarshal(printableJSON(checked.Host), h); err != nil {
-		h.Unknown = []string{"its report cannot be parsed: " + err.Error()}
+		h.Unknown = []string{"cannot parse its report: " + err.Error()}
 	}
 	c.hosts[n.index] = h
 	h.Name, h.Here = n.name, n.host.Here

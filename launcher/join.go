@@ -188,7 +188,7 @@ func (s *session) headName(host string) string {
 func (s *session) reportHead(host string) {
 	rank, of := s.joined.NodeRank, s.spec.Join.NumNodes
 	if s.spec.IsTask() { // else one line per rank
-		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the head", rank, of, s.headName(host)))
+		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the launcher", rank, of, s.headName(host)))
 		return
 	}
 	report := s.settings.note
@@ -213,7 +213,7 @@ func (s *session) displayRank(cfg *agent.Config) {
 
 func headLostText(err error) string {
 	if remote.IsEnd(err) {
-		return "its connection has ended: gorun was killed there, or the host went down"
+		return "its connection ended: gorun was killed there, or the host went down"
 	}
 	return err.Error()
 }

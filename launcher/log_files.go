@@ -128,7 +128,7 @@ func (h *head) logFile(at rankStream) (name, elsewhere string) {
 		if at.stream == output.Stderr {
 			return "", ""
 		}
-		return "", "writes to the terminal itself, so its output is not kept; " +
+		return "", "writes to the terminal directly, so gorun keeps no output; " +
 			"add --tee 3 or --label always to keep its last lines"
 	}
 	if l := p.LogsOf(r.Node); l != nil && l.Files() && !r.Spawned {
@@ -137,7 +137,7 @@ func (h *head) logFile(at rankStream) (name, elsewhere string) {
 		case name == "" || h.logs != nil || n.served != nil:
 			return name, ""
 		case !l.Tee[r.LocalRank].Has(at.stream):
-			return "", fmt.Sprintf("prints into %s on host %s", output.Plain([]byte(name)), n.name)
+			return "", fmt.Sprintf("writes to %s on host %s", output.Plain([]byte(name)), n.name)
 		}
 	}
 	if h.spec.IsTask() && n.joined && !h.stdio.Forward && at.stream == output.Stdout {

@@ -210,9 +210,9 @@ func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) regis
 		w.Lines = append(w.Lines, "host "+host+" did not report in time what its ranks do")
 	}
 	if len(w.Lines) == 0 {
-		w.Error = "no rank of the job runs"
+		w.Error = "no rank is running"
 		if q.Rank != nil {
-			w.Error = fmt.Sprintf("the job has no rank %d that runs", *q.Rank)
+			w.Error = fmt.Sprintf("rank %d is not running", *q.Rank)
 		}
 	}
 	return w

@@ -49,7 +49,7 @@ func noNCCL(answers []answer[wire.Used]) string {
 	}
 	switch len(reasons) {
 	case 0:
-		return "no host of the job reported an answer of NCCL"
+		return "NCCL did not answer on any host"
 	case 1:
 		return reasons[0]
 	}

@@ -281,7 +281,7 @@ func TestNCCLQueryErrors(t *testing.T) {
 	require.NoError(t, l.Close())
 	n := askNCCL(t, specOf("talk", 1), addr)
 	assert.Equal(t, "NCCL at "+addr+
-		": nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no such port), "+
+		": no rank listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no such port), "+
 		"or the program sets NCCL_RAS_ADDR itself", n.Error)
 	assert.Empty(t, n.Lines)
 	assert.Empty(t, n.Status)
@@ -291,7 +291,7 @@ func TestNCCLQueryErrors(t *testing.T) {
 	listed := list(t, s)
 	n, _, err = registry.Get[registry.NCCL](t.Context(), listed.Handle, registry.Request{Kind: registry.NCCLRequest})
 	require.NoError(t, err)
-	assert.Equal(t, "no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks", n.Error)
+	assert.Equal(t, "NCCL does not answer in any rank here: NCCL_RAS_ENABLE=0, or the node has no ranks", n.Error)
 	assert.Empty(t, n.Addr)
 }
 

@@ -103,7 +103,7 @@ func TestNoNCCL(t *testing.T) {
 		answers []answer[wire.Used]
 		want    string
 	}{
-		{nil, "no host of the job reported an answer of NCCL"},
+		{nil, "NCCL did not answer on any host"},
 		{[]answer[wire.Used]{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL at " +
 			"localhost:7: a^["},
 		{[]answer[wire.Used]{by(0, "", "off"), by(1, "x:7", "b")}, "on node1 off; on node2 NCCL at x:7: b"},

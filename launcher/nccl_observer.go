@@ -108,8 +108,8 @@ func (v *ncclObserver) checkVersions() {
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		list = append(list, fmt.Sprintf("%s in %s%s", name, job.CountedRanges(versions[name]), v.hostsOf(versions[name])))
 	}
-	v.warn("versions", "ranks have different versions of NCCL, which cannot work together: "+strings.Join(list, ", ")+
-		"; LD_LIBRARY_PATH or the Python environment differs between them")
+	v.warn("versions", "ranks have different versions of NCCL, which do not work together: "+strings.Join(list, ", ")+
+		"; check LD_LIBRARY_PATH and the Python environment on each host")
 }
 
 // hostsOf names the nodes of ranks, "" in a job with one.
@@ -149,7 +149,7 @@ func (v *ncclObserver) checkNetwork(n *node, rank int) {
 		if rest := len(ports) - most; rest > 0 {
 			text += fmt.Sprintf(" and %d more", rest)
 		}
-		v.warn("sockets "+n.name, fmt.Sprintf("NCCL communicates by sockets on %s although %s is up there; "+
+		v.warn("sockets "+n.name, fmt.Sprintf("NCCL uses sockets on %s although %s is up; "+
 			"add -x NCCL_NET=IB to see why, or -x NCCL_DEBUG_SUBSYS=INIT,NET to see what it found", n.name, text))
 	}
 }

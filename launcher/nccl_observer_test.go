@@ -27,7 +27,7 @@ func TestSocketsDespiteInfiniBand(t *testing.T) {
 		{Name: "\x1bx", Kind: placement.RoCE, Up: true},
 		infiniBand, infiniBand,
 	}
-	const hint = " is up there; add -x NCCL_NET=IB to see why, or -x NCCL_DEBUG_SUBSYS=INIT,NET to see what it found"
+	const hint = " is up; add -x NCCL_NET=IB to see why, or -x NCCL_DEBUG_SUBSYS=INIT,NET to see what it found"
 	for _, tc := range []struct {
 		name    string
 		ports   []placement.NIC
@@ -35,7 +35,7 @@ func TestSocketsDespiteInfiniBand(t *testing.T) {
 		network string
 		want    []string
 	}{
-		{"many", ports, nil, "Socket", []string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 " +
+		{"many", ports, nil, "Socket", []string{"NCCL uses sockets on node2 although mlx5_0 (InfiniBand, 400 " +
 			"Gb/s), mlx5_1 (RoCE), ^[x (RoCE), mlx5_0 (InfiniBand, 400 Gb/s) and 1 more" + hint}},
 		{"it is used", ports, nil, "IB", nil},
 		{"nothing better", ports[2:5], nil, "Socket", nil},
@@ -45,7 +45,7 @@ func TestSocketsDespiteInfiniBand(t *testing.T) {
 			"not disabled", ports[:1],
 			[]plan.Variable{{Name: "NCCL_IB_DISABLE", Value: "0"}},
 			"Socket",
-			[]string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s)" + hint},
+			[]string{"NCCL uses sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s)" + hint},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

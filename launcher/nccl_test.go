@@ -115,8 +115,8 @@ func TestMixedVersions(t *testing.T) {
 	r, _, _ := run(t, speaking(specOf("nccl", 2), "versions.log"), said.option())
 	require.Zero(t, r.ExitCode)
 	assert.Contains(t, said.list,
-		"ranks have different versions of NCCL, which cannot work together: NCCL 2.26.2 in [1]×1, NCCL 2.30.7 in [0]×1; "+
-			"LD_LIBRARY_PATH or the Python environment differs between them")
+		"ranks have different versions of NCCL, which do not work together: NCCL 2.26.2 in [1]×1, NCCL 2.30.7 in [0]×1; "+
+			"check LD_LIBRARY_PATH and the Python environment on each host")
 }
 
 func TestNCCLWarningsInReport(t *testing.T) {

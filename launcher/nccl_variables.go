@@ -138,7 +138,7 @@ func (c *call) ncclExportNotes() (notes []string) {
 			}
 		}
 		if other != nil {
-			notes = append(notes, fmt.Sprintf("program %d has %s: NCCL's file of settings and its library are looked for "+
+			notes = append(notes, fmt.Sprintf("program %d has %s: gorun looks for NCCL's settings and library "+
 				"as program 1 finds them, so that this one's own are not shown", i+1, strings.Join(other, ", ")))
 		}
 	}

@@ -47,7 +47,7 @@ func TestNCCLExports(t *testing.T) {
 func TestNCCLExportNotes(t *testing.T) {
 	value := func(name, value string) job.Export { return job.Export{Name: name, Value: value, HasValue: true} }
 	a, b := []job.Export{value("NCCL_CONF_FILE", "/a")}, []job.Export{value("NCCL_CONF_FILE", "/b"), value("FOO", "1")}
-	const rest = ": NCCL's file of settings and its library are looked for as program 1 finds them, so that this one's " +
+	const rest = ": gorun looks for NCCL's settings and library as program 1 finds them, so that this one's " +
 		"own are not shown"
 	for name, test := range map[string]struct {
 		all  []job.Export

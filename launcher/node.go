@@ -206,9 +206,9 @@ func (n *node) receive(answer wire.Message) error {
 }
 
 func (n *node) goneError(err error) error {
-	text := "the agent was lost: "
+	text := "lost the agent: "
 	if n.served != nil {
-		text = "the agent on this host was lost: "
+		text = "lost the agent on this host: "
 	}
 	return failure(text + n.lossText(err))
 }
@@ -229,7 +229,7 @@ func (n *node) lossText(err error) string {
 	}
 	text := err.Error()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) {
-		text = "its connection has ended"
+		text = "its connection ended"
 	}
 	if n.end != nil {
 		if more := n.end(); more != "" {

@@ -174,7 +174,7 @@ func TestRestartAfterKilledAgent(t *testing.T) {
 			if !reachable {
 				assert.Equal(t, job.ExitLauncher, result.ExitCode)
 				assert.Contains(t, launcher.Explain(result),
-					"node2 is lost: its connection has ended\ngorun: no restart: node2: connect: it does not answer\n")
+					"node2 is lost: its connection ended\ngorun: no restart: node2: connect: it does not answer\n")
 				assert.Empty(t, result.Attempts)
 				return
 			}
@@ -183,7 +183,7 @@ func TestRestartAfterKilledAgent(t *testing.T) {
 				assert.Contains(t, out.String(), fmt.Sprintf("rank %d, restart 1\n", rank))
 			}
 			require.Len(t, result.Attempts, 1)
-			assert.Equal(t, "node2 is lost: its connection has ended", result.Attempts[0].Text)
+			assert.Equal(t, "node2 is lost: its connection ended", result.Attempts[0].Text)
 		})
 	}
 }
@@ -321,7 +321,7 @@ func TestStallOfNodes(t *testing.T) {
 	var said string
 	_, err := launcher.Run(ctx, own(t, s), agents(t, nil), launcher.WithOutput(&buffer{}, &buffer{}),
 		onNotice(func(text string) {
-			if strings.HasPrefix(text, "waiting ") {
+			if strings.HasPrefix(text, "no rendezvous progress ") {
 				said = text
 				cancel()
 			}

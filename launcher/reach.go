@@ -203,6 +203,9 @@ func reachError(err error) error {
 		return failure(err.Error())
 	}
 	text := r.Step.String() + ": " + r.Text
+	if r.Step == remote.StepResolve { // its text names the step
+		text = r.Text
+	}
 	e := &Error{Code: job.ExitLauncher, Text: text, Hint: r.Hint, step: r.Step.String(), target: r.Target}
 	if !strings.Contains(text, "(waited ") {
 		e.after = r.After

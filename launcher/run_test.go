@@ -298,13 +298,13 @@ func TestStall(t *testing.T) {
 	var said string
 	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
 		onNotice(func(text string) {
-			if strings.HasPrefix(text, "waiting ") {
+			if strings.HasPrefix(text, "no rendezvous progress ") {
 				said = text
 				cancel()
 			}
 		}))
 	require.NoError(t, err)
-	assert.Regexp(t, `^waiting \d+s in the store: 2 of 4 ranks wait for "addresses/3"; `+
+	assert.Regexp(t, `^no rendezvous progress for \d+s: 2 of 4 ranks wait for "addresses/3"; `+
 		`missing rank 2 \(pid \d+, ended with exit code 0\), rank 3 \(pid \d+, \w+, \d+ % CPU\)$`, said)
 	require.NotNil(t, r.Stall)
 	assert.Equal(t, []spec.StoreWait{{Rank: 0, Keys: []string{"addresses/3"}}, {Rank: 1, Keys: []string{"addresses/3"}}},
@@ -505,7 +505,7 @@ func TestErrors(t *testing.T) {
 		"no such program": {func(s *launcher.Spec) { s.Apps[0].Program = "./nowhere" }, 127, "./nowhere"},
 		"a directory":     {func(s *launcher.Spec) { s.Apps[0].Program = "/" }, 126, "/"},
 		"no program":      {func(s *launcher.Spec) { s.Apps = nil }, 2, "no program"},
-		"no rank":         {func(s *launcher.Spec) { s.PerNode.N = 0 }, 2, "at least one"},
+		"no rank":         {func(s *launcher.Spec) { s.PerNode.N = 0 }, 2, "at least 1"},
 		"no address":      {func(s *launcher.Spec) { s.Store.Addr = "nowhere.invalid" }, 125, "nowhere.invalid"},
 		"a bad port": {func(s *launcher.Spec) {
 			s.Environ = []string{"MASTER_PORT=http"}

@@ -44,7 +44,7 @@ func (h *head) authorizeSpawn(p *job.Plan, r job.SpawnRequest) error {
 	n := h.nodes[r.Node]
 	if n.kind == wire.PeerUnauthenticated {
 		return errors.New(
-			"this node joined without a token, and may not start more ranks: give all nodes the same token (gorun token)")
+			"this node joined without a token and may not start more ranks: give all nodes the same token (gorun token)")
 	}
 	rank, known := p.RankOf(r.By)
 	if !known || p.Ranks[rank].Spawned || n.kind == wire.PeerLocal || h.spec.RequestsMPI() {
@@ -55,7 +55,7 @@ func (h *head) authorizeSpawn(p *job.Plan, r job.SpawnRequest) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"%s is not known to use MPI, and may not start ranks from another host: add --mpi auto to say that it does",
+		"%s is not known to use MPI and may not start ranks from another host: add --mpi auto if it uses MPI",
 		app.Program)
 }
 

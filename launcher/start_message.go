@@ -69,7 +69,7 @@ func (h *head) mpiConfig(n *node, worlds []byte) wire.MPI {
 	if p.MPI == job.MPINone {
 		return wire.MPI{
 			Node: n.number, NumRanks: len(p.Ranks),
-			Only: p.MPI.Only(), Why: cmp.Or(h.spec.MPIWhy, "--mpi=none says so; leave it out"),
+			Only: p.MPI.Only(), Why: cmp.Or(h.spec.MPIWhy, "leave out --mpi=none"),
 		}
 	}
 	return wire.MPI{

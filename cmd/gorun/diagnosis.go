@@ -94,10 +94,14 @@ func (g similarFindings) summary() doctor.Finding {
 	f := g[0]
 	var others []string
 	for _, other := range g[1:] {
-		others = append(others, other.Hosts...)
+		if other.Text == f.Text {
+			f.Hosts = slices.Concat(f.Hosts, other.Hosts)
+		} else {
+			others = append(others, other.Hosts...)
+		}
 	}
 	if others != nil {
-		f.Text += "; the like on " + hosts.NodeList(others)
+		f.Text += "; similar on " + hosts.NodeList(others)
 	}
 	return f
 }

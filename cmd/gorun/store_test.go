@@ -104,7 +104,7 @@ func TestStoreServerProblems(t *testing.T) {
 		"gorun store --listen :65536":      {"--listen :65536: not a port from 0 to 65535"},
 		"gorun store --listen 65536": {"--listen 65536: 65536 is no IP address without a zone; names are not " +
 			"looked up"},
-		"gorun store --listen [::1":             {"--listen [::1: a bracket is not closed" + form},
+		"gorun store --listen [::1":             {"--listen [::1: missing ]" + form},
 		"gorun store --listen=":                 {"--listen=: not an address or a name of a host" + form},
 		"gorun store --max-key-size 0":          {"--max-key-size 0: " + size},
 		"gorun store --max-value-size 2G":       {"--max-value-size 2G: more than 2G - 1 bytes"},

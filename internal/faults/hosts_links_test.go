@@ -140,7 +140,7 @@ func farProcessFaults() []hostFault {
 			act: func(s *hostScene) {
 				s.spread("daemon", "default")
 				s.strike(func() error { return s.set.SSHD("h2").Kill() }, func() error { return s.set.SSHD("h2").Start() })
-			}, check: lost("h2", "its connection has ended"),
+			}, check: lost("h2", "its connection ended"),
 		},
 		{
 			name: "agent SIGSTOP", deadline: cutDeadline,
@@ -171,7 +171,7 @@ func farProcessFaults() []hostFault {
 				for _, rank := range slices.DeleteFunc(all, func(m *member) bool { return !m.self.lives() }) {
 					s.order(rank, "exit 0")
 				}
-			}, check: says(0, "h2 is lost: its connection has ended", "restart 1 of 1"),
+			}, check: says(0, "h2 is lost: its connection ended", "restart 1 of 1"),
 		},
 		{
 			name: "agent SIGKILL, --max-restarts 1, sshd gone", soak: true, deadline: killedDeadline,
@@ -180,7 +180,7 @@ func farProcessFaults() []hostFault {
 				s.spread("daemon", "ignore", "--max-restarts", "1")
 				s.strike(s.set.SSHD("h2").Stop, func() error { return s.set.SSHD("h2").Start() })
 				s.signalAgent("h2", syscall.SIGKILL)
-			}, check: says(125, "h2 is lost: its connection has ended", "no restart: h2: connect: "),
+			}, check: says(125, "h2 is lost: its connection ended", "no restart: h2: connect: "),
 		},
 		{
 			name: "agent SIGSTOP for 5 s", soak: true, criterion: "exit code 0: nobody notices",
@@ -213,7 +213,7 @@ func farProcessFaults() []hostFault {
 			act: func(s *hostScene) {
 				s.spread(shape, "default")
 				s.signalAgent("h2", syscall.SIGKILL)
-			}, check: lost("h2", "its connection has ended"),
+			}, check: lost("h2", "its connection ended"),
 		}, hostFault{
 			name: "launcher SIGKILL, " + shape, soak: shape != "daemon", deadline: killedDeadline,
 			criterion: "nothing left (" + shapes[shape] + "; they ignore signals)",

@@ -298,7 +298,7 @@ func refusals(t *testing.T, f fleet) {
 		"-H h1:4,h2:4 -np 20 true": "-np 20 is more than the 8 slots of 2 nodes (-H h1:4,h2:4): use -np 8 or --oversubscribe",
 		"-H h1 --exclude h1 true":  "--exclude h1 leaves none of the hosts of -H h1",
 		"-H h1:0 true":             `-H h1:0: "h1:0": the number of slots is "0", not a number from 1 to 1048576`,
-		"-H h[1- true":             `-H h[1-: "h[1-": a bracket is not closed`,
+		"-H h[1- true":             `-H h[1-: "h[1-": missing ]`,
 		"-H h1 --hostfile /n true": "--hostfile /n: open /n: no such file or directory",
 		"-H h1,h5 true":            "h5: resolve: ",
 	} {

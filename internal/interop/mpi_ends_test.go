@@ -107,7 +107,7 @@ func TestMPIProgramsOneAfterTheOther(t *testing.T) {
 			return
 		}
 		assert.Equal(t, 141, got.code, "as under Hydra: %s", got.stderr)
-		assert.Contains(t, got.stderr, "a rank can run one program of MPICH's family")
+		assert.Contains(t, got.stderr, "add --pmi-port if a rank runs several MPI programs")
 	})
 }
 

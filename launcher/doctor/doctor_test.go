@@ -274,8 +274,8 @@ func TestWayOutOfAProgram(t *testing.T) {
 			"gorun --copy ./nothing ... # sends it to each host",
 		},
 		{
-			"a b", "a b: permission denied: its run bit is not for this user", "", false,
-			"a b: permission denied: its run bit is not for this user", "ls -l 'a b'",
+			"a b", "a b: permission denied: this user may not execute it", "", false,
+			"a b: permission denied: this user may not execute it", "ls -l 'a b'",
 		},
 	} {
 		h := doctor.Host{Name: "n1", Here: !test.away, Program: &doctor.Program{Error: test.fault, Hint: test.hint}}

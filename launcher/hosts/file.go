@@ -41,7 +41,7 @@ func ParseFile(name, text string) (File, error) {
 		}
 		style.add(words)
 		for _, word := range unused {
-			f.Notes = append(f.Notes, fmt.Sprintf("%s: %s has no meaning here", at, word))
+			f.Notes = append(f.Notes, fmt.Sprintf("%s: %s has no meaning in a host file", at, word))
 		}
 		for _, h := range some {
 			h.From = at

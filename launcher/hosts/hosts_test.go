@@ -67,29 +67,29 @@ func TestParseListMistakes(t *testing.T) {
 		"a:1:2:3":                    {"a name is followed by :SLOTS or :PORT:SLOTS"},
 		"a:0:2":                      {`"0" is not a port`},
 		"a:70000:2":                  {`"70000" is not a port`},
-		"n[1-3:2]":                   {"[1-3:2] is no number or range", "there are no steps"},
-		"n[]":                        {"[] is no number or range"},
-		"n[1,]":                      {"[] is no number or range"},
-		"n[a-b]":                     {"[a-b] is no number or range"},
-		"n[[1]]":                     {"[[1] is no number or range"},
+		"n[1-3:2]":                   {"[1-3:2] is neither a number nor a range", "steps and letters are not supported"},
+		"n[]":                        {"[] is neither a number nor a range"},
+		"n[1,]":                      {"[] is neither a number nor a range"},
+		"n[a-b]":                     {"[a-b] is neither a number nor a range"},
+		"n[[1]]":                     {"[[1] is neither a number nor a range"},
 		"n[3-1]":                     {"[3-1] runs backwards: write [1-3]"},
-		"n[1":                        {`"n[1": a bracket is not closed`},
-		"n1]":                        {"a bracket is closed that was not opened"},
-		"n[1-2]$":                    {`'$' does not belong there`},
+		"n[1":                        {`"n[1": missing ]`},
+		"n1]":                        {"] without ["},
+		"n[1-2]$":                    {`it contains '$'`},
 		"[a::z]:2":                   {"[a::z] is neither an IPv6 address nor a range"},
-		"n[1-999999999]":             {"[1-999999999] makes more than 65536 hosts"},
+		"n[1-999999999]":             {"[1-999999999] is more than 65536 hosts"},
 		"n[1-65537]":                 {"more than 65536 hosts"},
 		"n[1-300]m[1-300]":           {"more than 65536 hosts"},
-		"n[1-65536],x":               {`"x": these are more than 65536 hosts`},
-		"n[0-999999999999999999999]": {"is no number or range"},
-		"[::1":                       {"a bracket is not closed"},
+		"n[1-65536],x":               {`"x": more than 65536 hosts`},
+		"n[0-999999999999999999999]": {"is neither a number nor a range"},
+		"[::1":                       {"missing ]"},
 		"[::1]4":                     {"an address in brackets is followed by :SLOTS, :PORT:SLOTS or nothing"},
 		"-oProxy=x":                  {`"-oProxy=x" is not a host name: it begins with a dash`},
 		"-o@a":                       {`"-o" is not a user name`},
 		"@a":                         {`"" is not a user name`},
-		"a b":                        {`' ' does not belong there`},
-		"a;rm":                       {`';' does not belong there`},
-		"$(x)":                       {`'$' does not belong there`},
+		"a b":                        {`it contains ' '`},
+		"a;rm":                       {`it contains ';'`},
+		"$(x)":                       {`it contains '$'`},
 		"+n0":                        {"relative and excluded hosts"},
 		"a:x,b:y,good":               {`"a:x"`, `"b:y"`},
 	} {
@@ -198,7 +198,9 @@ func TestParseFileNotes(t *testing.T) {
 	got, err := ParseFile("h", "a:2 binding=user:0+1 weight=3\n")
 	require.NoError(t, err)
 	require.Equal(t, []Host{{Name: "a", Slots: 2, From: "h:1"}}, got.Hosts)
-	require.Equal(t, []string{"h:1: binding=user:0+1 has no meaning here", "h:1: weight=3 has no meaning here"}, got.Notes)
+	require.Equal(t, []string{
+		"h:1: binding=user:0+1 has no meaning in a host file", "h:1: weight=3 has no meaning in a host file",
+	}, got.Notes)
 }
 
 func TestParseFileMistakes(t *testing.T) {
@@ -222,7 +224,7 @@ func TestParseFileMistakes(t *testing.T) {
 		"n[1-2] ifhn=x":                "h:1: ifhn=x is one host's, and n[1-2] names 2: write a line for each",
 		"a ifhn=x:1":                   `"x:1" is neither an address nor a name`,
 		"a ifhn=-x":                    "it begins with a dash",
-		"n[1-65536]\nm":                `h:2: "m": these are more than 65536 hosts`,
+		"n[1-65536]\nm":                `h:2: "m": more than 65536 hosts`,
 		"+n0":                          "relative and excluded hosts",
 	} {
 		t.Run(text, func(t *testing.T) {

@@ -137,7 +137,7 @@ func cutNumbers(text string) (name string, numbers []string, isAddress bool, err
 	}
 	switch name, ok := address(inside); {
 	case !closed:
-		return "", nil, false, errors.New("a bracket is not closed")
+		return "", nil, false, errors.New("missing ]")
 	case !ok:
 		return "", nil, false, fmt.Errorf("[%s] is neither an IPv6 address nor a range of numbers such as [01-16]", inside)
 	case after != "":
@@ -215,7 +215,7 @@ func checkName(name string) error {
 		return fmt.Errorf("%q is not a host name: it begins with a dash", name)
 	}
 	if i := strings.IndexFunc(name, notInName); i >= 0 {
-		return fmt.Errorf("%q is not a host name: %q does not belong there", name, []rune(name[i:])[0])
+		return fmt.Errorf("%q is not a host name: it contains %q", name, []rune(name[i:])[0])
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func expandEntry(entry string, room int) ([]string, error) {
 	}
 	for _, name := range names {
 		if strings.Contains(name, ":") {
-			return nil, fmt.Errorf("%q is not a host name: ':' does not belong there", name)
+			return nil, fmt.Errorf("%q is not a host name: it contains ':'", name)
 		}
 		if err := checkName(name); err != nil {
 			return nil, err
@@ -66,14 +66,14 @@ func expandName(text string, room int) ([]string, error) {
 	for rest := text; rest != ""; {
 		before, after, found := strings.Cut(rest, "[")
 		if strings.Contains(before, "]") {
-			return nil, fmt.Errorf("%q: a bracket is closed that was not opened", text)
+			return nil, fmt.Errorf("%q: ] without [", text)
 		}
 		each := []string{before}
 		rest = ""
 		if found {
 			ranges, behind, closed := strings.Cut(after, "]")
 			if !closed {
-				return nil, fmt.Errorf("%q: a bracket is not closed", text)
+				return nil, fmt.Errorf("%q: missing ]", text)
 			}
 			numbers, err := expandRanges(ranges, room/len(names))
 			if err != nil {
@@ -93,7 +93,7 @@ func expandName(text string, room int) ([]string, error) {
 }
 
 func errTooMany(text string) error {
-	return fmt.Errorf("%q: these are more than %d hosts, the most that one list or file may have", text, maxHosts)
+	return fmt.Errorf("%q: more than %d hosts, the limit of a list or file", text, maxHosts)
 }
 
 // product returns every head followed by every tail.
@@ -126,7 +126,7 @@ func expandRanges(ranges string, room int) ([]string, error) {
 		case last < first:
 			return nil, fmt.Errorf("[%s] runs backwards: write [%s-%s]", text, high, low)
 		case last-first >= int64(room-len(numbers)):
-			return nil, fmt.Errorf("[%s] makes more than %d hosts, the most that one list or file may have", text, maxHosts)
+			return nil, fmt.Errorf("[%s] is more than %d hosts, the limit of a list or file", text, maxHosts)
 		}
 		for n := first; n <= last; n++ {
 			numbers = append(numbers, pad(n, len(low)))
@@ -138,8 +138,7 @@ func expandRanges(ranges string, room int) ([]string, error) {
 // rangeNumber parses one number of the range text.
 func rangeNumber(number, text string) (int64, error) {
 	if number == "" || len(number) > maxDigits || strings.Trim(number, "0123456789") != "" {
-		return 0, fmt.Errorf("[%s] is no number or range of numbers such as 01-16; there are no steps, letters or brackets "+
-			"in brackets", text)
+		return 0, fmt.Errorf("[%s] is neither a number nor a range such as 01-16; steps and letters are not supported", text)
 	}
 	return strconv.ParseInt(number, 10, 64)
 }

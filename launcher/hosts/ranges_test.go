@@ -28,8 +28,8 @@ func TestExpand(t *testing.T) {
 		require.Equal(t, want, strings.Join(got, " "))
 	}
 	for list, want := range map[string]string{
-		"a,,b": "a host's name is empty", "a:2": `':' does not belong there`, "n[1-65536],m": "more than 65536",
-		"n[2-1],m[": "a bracket is not closed",
+		"a,,b": "a host's name is empty", "a:2": `it contains ':'`, "n[1-65536],m": "more than 65536",
+		"n[2-1],m[": "missing ]",
 	} {
 		_, err := Expand(list)
 		require.ErrorContains(t, err, want, list)

@@ -123,7 +123,7 @@ func (r *Result) SetEngine(engine, job, why string) {
 	if r.Cause != CauseEngine {
 		return
 	}
-	r.Text = fmt.Sprintf("ended by %s, which sent %s (%s)", engine, r.SignalName, job)
+	r.Text = fmt.Sprintf("stopped by %s, which sent %s (%s)", engine, r.SignalName, job)
 	if why != "" {
 		r.Text = fmt.Sprintf("killed by %s: %s (%s)", engine, why, job)
 	}

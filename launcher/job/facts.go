@@ -54,7 +54,7 @@ func (s *Spec) checkFacts(facts []Facts) error {
 func (f *Facts) check(apps int) error {
 	switch {
 	case len(f.Programs) != apps:
-		return fmt.Errorf("its agent names %s, the job has %d", plural(len(f.Programs), "program"), apps)
+		return fmt.Errorf("its agent reports %s, the job has %d", plural(len(f.Programs), "program"), apps)
 	case f.Ranks < 0 || f.Ranks > maxRanks:
 		return fmt.Errorf("its command line asks for %d ranks: a node has at most %d", f.Ranks, maxRanks)
 	case len(f.Role) > maxRole || strings.ContainsRune(f.Role, 0):

@@ -13,8 +13,8 @@ import (
 // A host with wrong facts gets no job; it neither crashes the launcher nor fills its memory.
 func TestFactsOfHostileHosts(t *testing.T) {
 	for want, lie := range map[string]func(*Facts){
-		"its agent names 0 programs, the job has 1": func(f *Facts) { f.Programs = nil },
-		"its agent names 2 programs, the job has 1": func(f *Facts) { f.Programs = make([]Program, 2) },
+		"its agent reports 0 programs, the job has 1": func(f *Facts) { f.Programs = nil },
+		"its agent reports 2 programs, the job has 1": func(f *Facts) { f.Programs = make([]Program, 2) },
 
 		"the arguments of program 0 begin at word 9 of 1":  func(f *Facts) { f.Programs[0].ScriptArg = 9 },
 		"the arguments of program 0 begin at word -1 of 1": func(f *Facts) { f.Programs[0].ScriptArg = -1 },

@@ -130,7 +130,7 @@ func TestUnusedHosts(t *testing.T) {
 	assert.Equal(t, [][]int{{0, 1}, {2, 3}}, p.Supervision().Nodes)
 	spec.NumNodes = 4
 	_, err := NewPlan(spec, facts, IDs{}, Opened{})
-	assert.EqualError(t, err, "--nnodes 4: there are 3 hosts (-H …)")
+	assert.EqualError(t, err, "--nnodes 4: the job has 3 hosts (-H …)")
 
 	file, err := placement.ParseRankFile("--rankfile f", "rank 0=node3 slot=0\nrank 1=node1 slot=1\n")
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func TestJoinedNodes(t *testing.T) {
 	facts[0].Ranks, facts[1].Ranks, facts[1].Joined = 1, 3, true
 	p := planOf(t, spec, facts)
 	assert.Equal(t, [][]int{{0}, {1, 2, 3}}, p.Supervision().Nodes)
-	assert.Equal(t, "4 ranks: one per slot (as each node's own command line says)", p.Why)
+	assert.Equal(t, "4 ranks: one per slot (from each node's command line)", p.Why)
 	assert.Equal(t, "vi", p.variable(3, "EDITOR").Value)
 }
 

@@ -31,7 +31,7 @@ func (s *Supervisor) mpiStuck(ev MPIStuck) []Order {
 	}
 	s.stuck = &ev
 	if s.cfg.Policy.Continue {
-		return []Order{Note{s.stuckText() + "; they wait for ever (--on-failure continue)"}}
+		return []Order{Note{s.stuckText() + "; they wait forever (--on-failure continue)"}}
 	}
 	return s.stop(CauseStuck, syscall.SIGTERM, ev.At)
 }
@@ -71,7 +71,7 @@ func (e RankEnd) mpiHow() string {
 	case e.Abort != nil && e.Abort.Code&0xff == e.Abort.Code && e.Abort.Code != 0:
 		return fmt.Sprintf("aborted MPI with code %d", e.Abort.Code)
 	case e.Abort != nil:
-		return fmt.Sprintf("aborted MPI with code %d, which as an exit code is %d", e.Abort.Code, abortCode(e.Abort))
+		return fmt.Sprintf("aborted MPI with code %d (exit code %d)", e.Abort.Code, abortCode(e.Abort))
 	case e.Unfinalized:
 		return "exit code 0 after MPI_Init, without MPI_Finalize"
 	}

@@ -19,7 +19,7 @@ func (s *Spec) chosen(facts []Facts) ([]Facts, error) {
 	case n == 0 || len(s.Hosts) == 0:
 		return facts, nil
 	case n > len(facts):
-		return nil, fmt.Errorf("--nnodes %d: there are %s%s", n, plural(len(facts), "host"), inParentheses(s.HostsFrom))
+		return nil, fmt.Errorf("--nnodes %d: the job has %s%s", n, plural(len(facts), "host"), inParentheses(s.HostsFrom))
 	default:
 		return facts[:n], nil
 	}
@@ -69,7 +69,7 @@ func (s *Spec) place(facts []Facts) (placement.Layout, error) {
 	req, machines := s.Request(), make([]placement.Machine, len(facts))
 	joined := slices.ContainsFunc(facts, func(f Facts) bool { return f.Ranks > 0 })
 	if joined { // each node has its own number of ranks
-		req.PerNode, req.Slots, req.SlotsFrom = placement.PerNode{}, nil, "as each node's own command line says"
+		req.PerNode, req.Slots, req.SlotsFrom = placement.PerNode{}, nil, "from each node's command line"
 		if s.PerNode.Kind == CountDevice && s.Join == nil {
 			req.SlotsFrom = s.PerNode.From
 		}

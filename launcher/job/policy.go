@@ -35,9 +35,9 @@ const earlyDelay = 10 * time.Second
 func (p Policy) validate() error {
 	switch {
 	case p.MinSuccess < 0:
-		return fmt.Errorf("--min-success %d: it cannot be negative", p.MinSuccess)
+		return fmt.Errorf("--min-success %d: must not be negative", p.MinSuccess)
 	case p.MinSuccess > 0 && !p.Continue:
-		return errors.New("--min-success counts ranks after a failure: it needs --on-failure continue")
+		return errors.New("--min-success needs --on-failure continue")
 	}
 	return nil
 }

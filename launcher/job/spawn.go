@@ -97,15 +97,15 @@ func (p *Plan) checkSpawner(req SpawnRequest) error {
 	case p.MPI == MPINone || len(p.Worlds) == 0:
 		return errors.New("this job serves no MPI")
 	case !known || p.Ranks[by].Node != req.Node || req.Ended(by):
-		return fmt.Errorf("no rank %d of that MPI_COMM_WORLD runs on %s", req.By.Rank, p.Nodes[req.Node].Name)
+		return fmt.Errorf("rank %d of that MPI_COMM_WORLD does not run on %s", req.By.Rank, p.Nodes[req.Node].Name)
 	case len(req.Apps) == 0:
-		return errors.New("no program is named")
+		return errors.New("no program given")
 	case len(p.Ranks) > maxEver:
 		return fmt.Errorf("the job has had %d ranks, more than %d: start another job", len(p.Ranks), maxEver)
 	}
 	for _, app := range req.Apps {
 		if i := slices.IndexFunc(app.Env, func(entry string) bool { return !world.IsVariable(entry) }); i >= 0 {
-			return fmt.Errorf("%q cannot stand in an environment", app.Env[i])
+			return fmt.Errorf("%q is not a valid environment variable", app.Env[i])
 		}
 	}
 	return nil
@@ -126,9 +126,9 @@ func (p *Plan) checkRunning(req SpawnRequest, more int) error {
 	if running+more <= limit {
 		return nil
 	}
-	return fmt.Errorf("%s: %d ranks run, and %d more would be above %d, the larger of %d and %d times the %d that the "+
-		"job began with: if no program spawns itself by mistake, begin with more ranks (gorun -np), or spawn again when "+
-		"some have ended",
+	return fmt.Errorf("%s: %d ranks run, and %d more would exceed %d, the larger of %d and %d times the %d that the "+
+		"job began with: check that no program spawns itself by mistake, begin with more ranks (gorun -np), or spawn again "+
+		"when some have ended",
 		req.Apps[0].Program, running, more, limit, runningFloor, runningFactor, began)
 }
 
@@ -192,7 +192,7 @@ func (p *Plan) nodesFor(facts []Facts, req SpawnRequest, app world.SpawnApp) (no
 	for i, name := range names {
 		switch {
 		case facts[i].Task != nil:
-			return nil, errors.New("each rank of this job was started by itself, and none can be started more; start one " +
+			return nil, errors.New("this job cannot start more ranks, because each was started by itself; start one " +
 				"gorun on each node")
 		case (facts[i].Joined || facts[req.Node].Joined) && i != req.Node: // a joined node runs its own programs alone
 		case !req.Accepts(i):
@@ -201,7 +201,7 @@ func (p *Plan) nodesFor(facts []Facts, req SpawnRequest, app world.SpawnApp) (no
 		}
 	}
 	if len(nodes) == 0 {
-		return nil, errors.New("no host can take more ranks: the job is being ended")
+		return nil, errors.New("no host can take more ranks: the job is stopping")
 	}
 	return nodes, nil
 }

@@ -237,7 +237,7 @@ func TestRunawaySpawn(t *testing.T) {
 	require.NoError(t, err)
 	req.Running[1]++
 	_, _, err = p.Spawn(spec, facts, req, 1)
-	require.ErrorContains(t, err, "./c: 7 ranks run, and 1018 more would be above 1024")
+	require.ErrorContains(t, err, "./c: 7 ranks run, and 1018 more would exceed 1024")
 	require.ErrorContains(t, err, "begin with more ranks (gorun -np)")
 }
 
@@ -252,7 +252,7 @@ func TestNoSpawn(t *testing.T) {
 		{world.SpawnApp{Program: "./c", NumRanks: 0}, true, "0 ranks"},
 		{world.SpawnApp{Program: "./c", NumRanks: 1 << 40}, true, "up to 32768"},
 		{world.SpawnApp{Program: "./c", NumRanks: 1, Hosts: "elsewhere"}, true, "elsewhere: the job has a,b"},
-		{world.SpawnApp{Program: "./c", NumRanks: 1}, false, "the job is being ended"},
+		{world.SpawnApp{Program: "./c", NumRanks: 1}, false, "the job is stopping"},
 	} {
 		req := requestOf(p, c.app)
 		req.Accepts = func(int) bool { return c.open }

@@ -31,14 +31,14 @@ func (s *Stall) String() string {
 			ranks[w.Rank] = true
 		}
 	}
-	text := fmt.Sprintf("waiting %s in the store: ", time.Duration(s.Waited).Round(time.Second))
+	text := fmt.Sprintf("no rendezvous progress for %s: ", time.Duration(s.Waited).Round(time.Second))
 	all := counted(len(ranks)+len(s.Missing), "rank waits", "ranks wait")
 	switch {
 	case len(ranks) == 0:
 		text += fmt.Sprintf("%s for %s",
-			counted(len(s.Waiting), "process that is no rank waits", "processes that are no ranks wait"), s.keys())
+			counted(len(s.Waiting), "process outside the job waits", "processes outside the job wait"), s.keys())
 	case len(s.Missing) == 0:
-		text += fmt.Sprintf("all %s for %s, which nobody sets", all, s.keys())
+		text += fmt.Sprintf("all %s for %s, which no rank sets", all, s.keys())
 	default:
 		text += fmt.Sprintf("%d of %s for %s", len(ranks), all, s.keys())
 	}

@@ -183,7 +183,7 @@ func (s *Supervisor) CanGrow(node int) bool {
 func (s *Supervisor) Grow(ranks map[int][]int) error {
 	for node := range ranks {
 		if !s.CanGrow(node) {
-			return errors.New("the job is being ended, so that it gets no more ranks")
+			return errors.New("the job is stopping and takes no more ranks")
 		}
 	}
 	for node, numbers := range ranks {
@@ -326,7 +326,7 @@ func (s *Supervisor) earlyExpired(at time.Time) []Order {
 	if s.phase != phaseRunning || !s.ranksLeft() {
 		return nil
 	}
-	text := fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.number,
+	text := fmt.Sprintf("rank %d exited 0, but %s later others still run: %s", s.early.number,
 		earlyDelay, shortRanges(s.alive()))
 	if s.cfg.Policy.EarlyExit == EarlyFail {
 		s.text = text
@@ -392,9 +392,9 @@ func (s *Supervisor) noteAlive() []Order {
 	if len(ranks) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s %s to end: %s", counted(len(ranks), "rank has", "ranks have"), s.cfg.Grace, shortRanges(ranks))
+	text := fmt.Sprintf("waiting up to %s for %s to stop: %s", s.cfg.Grace, plural(len(ranks), "rank"), shortRanges(ranks))
 	if s.cause == CauseSignal {
-		text += "; Ctrl-C, or another SIGINT, kills them"
+		text += "; press Ctrl-C again to kill them"
 	}
 	return []Order{Note{text}}
 }

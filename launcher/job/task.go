@@ -35,24 +35,24 @@ func (s *Spec) taskErrors() (errs []error) {
 	t := s.Join.Task
 	refuse := func(is bool, what, instead string) {
 		if is {
-			errs = append(errs, fmt.Errorf("%s: each of the %d processes that were started is one rank; %s", what,
+			errs = append(errs, fmt.Errorf("%s: each of the %d started processes is one rank: %s", what,
 				t.NumRanks, instead))
 		}
 	}
 	if err := checkTask(t); err != nil {
 		errs = append(errs, err)
 	}
-	const perHost = "start one process per host (srun --ntasks-per-node=1) to have gorun start ranks"
+	const perHost = "start one process per host (srun --ntasks-per-node=1), and gorun starts the ranks"
 	n, p := s.totalRanks(), s.Place
 	refuse(n != 0 && n != t.NumRanks && (n != 1 || len(s.Apps) > 1), fmt.Sprintf("%d ranks", n), perHost)
 	refuse(s.PerNode.Kind == CountFixed && s.PerNode.N != 1 || s.PerNode.Kind > CountFixed, "ranks per node", perHost)
 	maps := p.MapBy.Object != placement.AnyObject && p.MapBy.Object != placement.BySlot || p.MapBy.PPR > 0
 	refuse(maps || p.RankBy != placement.RankBy{} || p.RankFile != nil, "a mapping of ranks",
-		"what started them places them (srun --distribution)")
+		"place them by what started them (srun --distribution)")
 	binds := p.BindTo.Object != placement.AnyObject || len(p.BindTo.Lists) > 0 || p.NUMABinding != ""
-	refuse(binds, "binding to CPUs", "what started them binds them (srun --cpu-bind)")
+	refuse(binds, "binding to CPUs", "bind them by what started them (srun --cpu-bind)")
 	refuse(p.choosesGPUs() || p.Isolate || p.GPUsPerRank > 0, "a choice of GPUs",
-		"what started them gives them GPUs (srun --gpus-per-task)")
+		"give them GPUs by what started them (srun --gpus-per-task)")
 	return errs
 }
 
@@ -65,7 +65,7 @@ func (s *Spec) placeTasks(facts []Facts) (placement.Layout, error) {
 	for rank, f := range facts {
 		t := f.Task
 		if t == nil {
-			return layout, fmt.Errorf("%s, node %d, does not say which rank it is, as the others do: all of them need the "+
+			return layout, fmt.Errorf("%s, node %d, does not know its rank, but the others do: all of them need the "+
 				"same command line", f.Host, rank)
 		}
 		if err := checkTask(t); err != nil {

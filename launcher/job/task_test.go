@@ -110,9 +110,9 @@ func TestGPUsOfProcesses(t *testing.T) {
 
 func TestOptionsRefusedForOneRank(t *testing.T) {
 	for want, change := range map[string]func(s *Spec){
-		"4 ranks: each of the 2 processes":        func(s *Spec) { s.Apps[0].NumRanks = 4 },
-		"ranks per node: each of the 2 processes": func(s *Spec) { s.PerNode.N = 4 },
-		"srun --distribution":                     func(s *Spec) { s.Place.MapBy.Object = placement.ByNUMA },
+		"4 ranks: each of the 2 started processes":        func(s *Spec) { s.Apps[0].NumRanks = 4 },
+		"ranks per node: each of the 2 started processes": func(s *Spec) { s.PerNode.N = 4 },
+		"srun --distribution":                             func(s *Spec) { s.Place.MapBy.Object = placement.ByNUMA },
 		"srun --cpu-bind": func(s *Spec) {
 			s.Place.BindTo = placement.BindTo{Given: true, Object: placement.ByCore}
 		},
@@ -129,8 +129,8 @@ func TestOptionsRefusedForOneRank(t *testing.T) {
 
 func TestPlacesThatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(f []Facts){
-		"node3, node 2, does not say which rank it is":                    func(f []Facts) { f[2].Task = nil },
-		"node1, node 0, does not say which rank it is":                    func(f []Facts) { f[0].Task = nil },
+		"node3, node 2, does not know its rank":                           func(f []Facts) { f[2].Task = nil },
+		"node1, node 0, does not know its rank":                           func(f []Facts) { f[0].Task = nil },
 		"node2 says that it is rank 2 of 3 on 2 hosts, and it is rank 1 ": func(f []Facts) { f[1].Task.Rank = 2 },
 		"ranks 0 and 1 say both that they are local rank 0 on host 0":     func(f []Facts) { f[1].Task.LocalRank = 0 },
 		"rank 1 says that host 0 has 3 ranks, others that it has 2":       func(f []Facts) { f[1].Task.LocalRanks = 3 },

@@ -49,13 +49,13 @@ func ParseToken(text string) (t Token, err error) {
 	digits, ok := strings.CutPrefix(text, tokenPrefix)
 	switch {
 	case text == "":
-		return t, errors.New("the token is empty; gorun token makes one")
+		return t, errors.New("the token is empty: create one by gorun token")
 	case !ok:
-		return t, errors.New("this is no token: one begins with " + tokenPrefix + "; gorun token makes one")
+		return t, errors.New("not a token: it must begin with " + tokenPrefix + "; create one by gorun token")
 	case strings.ContainsAny(digits, " \t\r\n"):
-		return t, errors.New("there is more than a token: blanks or lines stand within it")
+		return t, errors.New("the token contains blanks or line breaks")
 	case len(digits) != tokenDigits:
-		return t, fmt.Errorf("the token has %d characters after %s and should have %d: was a part of it lost, or doubled, "+
+		return t, fmt.Errorf("the token has %d characters after %s instead of %d: a part was lost or doubled "+
 			"in copying?", len(digits), tokenPrefix, tokenDigits)
 	}
 	for i, c := range []byte(digits) {
@@ -65,11 +65,11 @@ func ParseToken(text string) (t Token, err error) {
 	}
 	raw, err := tokenBase.DecodeString(digits)
 	if err != nil {
-		return t, errors.New("the token cannot be read: " + err.Error())
+		return t, errors.New("cannot read the token: " + err.Error())
 	}
 	copy(t[:], raw)
 	if t.Text() != text {
-		return Token{}, errors.New("the token has a typo: its checksum does not fit")
+		return Token{}, errors.New("the token has a typo: its checksum is wrong")
 	}
 	return t, nil
 }

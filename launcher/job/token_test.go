@@ -57,13 +57,13 @@ func TestTokenProblems(t *testing.T) {
 	for typed, says := range map[string]string{
 		"":                          "empty",
 		" \n":                       "empty",
-		"secret":                    "begins with gorun1_",
-		text[7:]:                    "begins with gorun1_",
+		"secret":                    "must begin with gorun1_",
+		text[7:]:                    "must begin with gorun1_",
 		text[:len(text)-1]:          "has 57 characters",
 		text + "a":                  "has 59 characters",
-		text + "\n" + text:          "more than a token",
+		text + "\n" + text:          "blanks or line breaks",
 		text[:30] + text[31:]:       "has 57 characters",
-		strings.ToUpper(text):       "begins with gorun1_",
+		strings.ToUpper(text):       "must begin with gorun1_",
 		text[:20] + "-" + text[21:]: "character 21 of the token",
 	} {
 		_, err := ParseToken(typed)

@@ -20,13 +20,13 @@ func (s *Spec) Validate() error {
 		case app.Program == "":
 			wrong(true, "program %d has no name", i+1)
 		case app.NumRanks < 0:
-			wrong(true, "%s: %d ranks: the number cannot be negative", app.Program, app.NumRanks)
+			wrong(true, "%s: %d ranks: must not be negative", app.Program, app.NumRanks)
 		default:
 			wrong(app.NumRanks == 0 && len(s.Apps) > 1, "%s: each of several programs needs its own number of ranks",
 				app.Program)
 		}
 	}
-	wrong(s.PerNode.Kind == CountFixed && s.PerNode.N < 1, "%d ranks per node: at least one is needed", s.PerNode.N)
+	wrong(s.PerNode.Kind == CountFixed && s.PerNode.N < 1, "%d ranks per node: at least 1 is needed", s.PerNode.N)
 	for _, err := range s.taskErrors() {
 		wrong(true, "%w", err)
 	}
@@ -34,8 +34,8 @@ func (s *Spec) Validate() error {
 	if err := s.Policy.validate(); err != nil {
 		wrong(true, "%w", err)
 	}
-	wrong(s.Restarts.Max < 0, "--max-restarts %d: it cannot be negative", s.Restarts.Max)
-	wrong(s.HangTimeout < 0, "hang timeout %v is negative", s.HangTimeout)
-	wrong(s.Timeout < 0, "timeout %v is negative", s.Timeout)
+	wrong(s.Restarts.Max < 0, "--max-restarts %d: must not be negative", s.Restarts.Max)
+	wrong(s.HangTimeout < 0, "--hang-timeout %v: must not be negative", s.HangTimeout)
+	wrong(s.Timeout < 0, "--timeout %v: must not be negative", s.Timeout)
 	return all.ErrorOrNil()
 }

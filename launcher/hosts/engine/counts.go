@@ -26,15 +26,15 @@ func expandCounts(list string) ([]int, error) {
 			text, closed := strings.CutSuffix(repeat, ")")
 			var err error
 			if times, err = parseCount(text, 1, maxNodes); err != nil || !closed {
-				return nil, fmt.Errorf("%q is no number with how often it comes, as in 2(x3)", item)
+				return nil, fmt.Errorf("%q is not a number with a repeat count, as in 2(x3)", item)
 			}
 		}
 		n, err := parseCount(number, 0, maxCount)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no number, nor one with how often it comes, as in 2(x3)", item)
+			return nil, fmt.Errorf("%q is neither a number nor one with a repeat count, as in 2(x3)", item)
 		}
 		if len(counts)+times > maxNodes {
-			return nil, fmt.Errorf("these are more than %d nodes", maxNodes)
+			return nil, fmt.Errorf("more than %d nodes", maxNodes)
 		}
 		counts = append(counts, slices.Repeat([]int{n}, times)...)
 	}

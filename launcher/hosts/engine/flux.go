@@ -21,7 +21,7 @@ func findFlux(r *reader) *Found {
 		return r.fluxTask()
 	}
 	if _, err := r.LookPath("flux"); err != nil {
-		return r.fail("%s, and the command flux, which knows the hosts, is not in PATH", r.from("FLUX_URI"))
+		return r.fail("%s, and the command flux, which lists the hosts, is not in PATH", r.from("FLUX_URI"))
 	}
 	f := &Found{
 		Job: "Flux instance " + r.get("FLUX_URI"), JobID: r.get("FLUX_URI"), Why: r.from("FLUX_URI"),
@@ -62,7 +62,7 @@ func fluxExec(path string, brokers int, wanted []hosts.Host, ranks map[string]in
 func (r *reader) flux(words ...string) string {
 	line := "flux " + strings.Join(words, " ")
 	if r.Output == nil {
-		r.fail("%s: no command can be run here", line)
+		r.fail("%s: cannot run commands here", line)
 		return ""
 	}
 	out, err := r.Output(append([]string{"flux"}, words...)...)

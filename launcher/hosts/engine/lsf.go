@@ -23,7 +23,7 @@ func findLSF(r *reader) *Found {
 	if index := r.get("LSB_JOBINDEX"); index != "" && index != "0" {
 		f.Job, f.JobID = f.Job+"["+index+"]", f.JobID+"."+index
 	}
-	r.compare(f, "LSB_DJOB_NUMPROC", hosts.TotalSlots(all), list+" has %d slots: gorun goes by the list")
+	r.compare(f, "LSB_DJOB_NUMPROC", hosts.TotalSlots(all), list+" has %d slots: gorun uses the list")
 	_, csm := r.first("CSM_ALLOCATION_ID", "JSM_JSRUN_NUM_RESOURCE_SETS", "JSM_NAMESPACE_RANK")
 	jsrun, _ := r.LookPath("jsrun")
 	f.Hosts = withoutLaunchNode(all, csm != "" || jsrun != "")
@@ -57,7 +57,7 @@ func (r *reader) lsfHosts(list string) (all []hosts.Host) {
 		return all
 	case "LSB_MCPU_HOSTS":
 		if each = 2; len(words) == 0 || len(words)%each != 0 {
-			r.fail("%s: it is not pairs of a host and a number", r.from(list))
+			r.fail("%s: not pairs of a host and a number", r.from(list))
 			return nil
 		}
 	}

@@ -23,7 +23,7 @@ func findPBS(r *reader) *Found {
 	}
 	// The job's script is task 1; pbsdsh, or an mpiexec with PBS's task manager, starts others.
 	if task := r.get("PBS_TASKNUM"); task != "" && task != "1" {
-		return r.fail("PBS_TASKNUM=%s: this gorun was started by pbsdsh or the like, which does not tell its tasks how "+
+		return r.fail("PBS_TASKNUM=%s: pbsdsh started this gorun and does not tell its tasks how "+
 			"many they are: start gorun once, in the job's script, and it starts the others", task)
 	}
 	all, lines := r.hostPerLine("PBS_NODEFILE")
@@ -37,10 +37,10 @@ func findPBS(r *reader) *Found {
 		Hosts: all, From: r.from("PBS_NODEFILE"),
 	}
 	if torque {
-		r.compare(f, "PBS_NP", total, "PBS_NODEFILE has %d lines: gorun goes by the file")
+		r.compare(f, "PBS_NP", total, "PBS_NODEFILE has %d lines: gorun uses the file")
 	}
 	if !r.set("PBS_ENVIRONMENT") && !r.alone(f.Hosts) { // pbsdsh needs it
-		f.Notes = append(f.Notes, "PBS_ENVIRONMENT is not set, which pbsdsh goes by: hosts are reached by SSH")
+		f.Notes = append(f.Notes, "PBS_ENVIRONMENT is not set, which pbsdsh needs: gorun reaches hosts over SSH")
 	} else if path := r.command(f, "pbsdsh"); path != "" {
 		f.start = func(wanted []hosts.Host) Start {
 			return Start{Once: pbsdsh(path, torque, all, wanted, lines, total), ByFile: true}

@@ -131,7 +131,7 @@ func (w World) command(f *Found, names ...string) (path string) {
 			return path
 		}
 	}
-	f.Notes = append(f.Notes, names[len(names)-1]+" is not in PATH: hosts are reached by SSH")
+	f.Notes = append(f.Notes, names[len(names)-1]+" is not in PATH: gorun reaches hosts over SSH")
 	return ""
 }
 

@@ -32,7 +32,7 @@ func findSGE(r *reader) *Found {
 	if task := r.get("SGE_TASK_ID"); task != "" && task != "undefined" {
 		f.Job, f.JobID = f.Job+"."+task, f.JobID+"."+task
 	}
-	r.compare(f, "NSLOTS", hosts.TotalSlots(f.Hosts), "PE_HOSTFILE has %d slots: gorun goes by the file")
+	r.compare(f, "NSLOTS", hosts.TotalSlots(f.Hosts), "PE_HOSTFILE has %d slots: gorun uses the file")
 	// qrsh -inherit starts a task within the job, passes the command to the login shell, and forwards standard input.
 	look := []string{"qrsh"}
 	if r.set("ARC") {

@@ -114,7 +114,7 @@ func (s *slurm) expand(name, list string) []string {
 func (s *slurm) readTasks(p *part) {
 	if s.isInteractive() && !s.preserved(p) {
 		// SLURM_TASKS_PER_NODE is the interactive step's.
-		s.why = append(s.why, "the interactive step, which says nothing of the job's tasks")
+		s.why = append(s.why, "the interactive step, which does not describe the job's tasks")
 		s.tasksOfCPUs(p)
 		return
 	}

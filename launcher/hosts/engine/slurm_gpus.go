@@ -95,8 +95,8 @@ func (s *slurm) noteGPUs() {
 		if perNode || !uneven && (each || !total) {
 			continue
 		}
-		s.found.Notes = append(s.found.Notes, "the job's GPUs were asked for by --gpus or --gpus-per-task, from which "+
-			"Slurm does not tell how many each node has: ranks may see fewer; --gpus-per-node N gives all of them")
+		s.found.Notes = append(s.found.Notes, "the job requested GPUs by --gpus or --gpus-per-task, from which "+
+			"Slurm does not tell how many each node has: ranks may see fewer; use --gpus-per-node N to get all of them")
 		return
 	}
 }

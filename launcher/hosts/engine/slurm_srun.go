@@ -54,10 +54,10 @@ func (s *slurm) setStart() {
 	all := s.found.Hosts
 	if len(all) == 1 && (s.IsThisHost(all[0].Name) || all[0].Name == s.get("SLURMD_NODENAME")) {
 		all[0].Here = true
-		s.found.Notes = append(s.found.Notes, "srun is not in PATH; the job has one node, this one, and needs none")
+		s.found.Notes = append(s.found.Notes, "srun is not in PATH; the job has only this node and does not need it")
 		return
 	}
-	s.found.Notes = append(s.found.Notes, "srun is not in PATH, so the job's nodes are reached by SSH: a site may "+
+	s.found.Notes = append(s.found.Notes, "srun is not in PATH, so gorun reaches the job's nodes over SSH: a site may "+
 		"forbid that, and Slurm does not account for what runs there; add the folder of srun to PATH, also in a container")
 }
 

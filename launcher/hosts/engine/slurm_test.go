@@ -293,22 +293,22 @@ func TestNoSrun(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, f.Hosts[0].Here, "SLURMD_NODENAME says so")
 	require.Nil(t, f.Start(f.Hosts).Once)
-	require.Contains(t, f.Notes[0], "srun is not in PATH; the job has one node, this one")
+	require.Contains(t, f.Notes[0], "srun is not in PATH; the job has only this node")
 
 	f, err = Find(world(t, version+"salloc-n3x2", "NO_srun=1"), "")
 	require.NoError(t, err)
 	require.Nil(t, f.Start(f.Hosts).Once)
-	require.Contains(t, f.Notes[0], "srun is not in PATH, so the job's nodes are reached by SSH")
+	require.Contains(t, f.Notes[0], "srun is not in PATH, so gorun reaches the job's nodes over SSH")
 }
 
 // What cannot be understood is named, with a way to do without.
 func TestSlurmBrokenValues(t *testing.T) {
 	for _, c := range []struct{ file, change, want string }{
 		{"salloc-n3x2", "SLURM_JOB_ID=x", "SLURM_JOB_ID=x: not the number of a job"},
-		{"salloc-n3x2", "SLURM_JOB_NODELIST=n[1-", `SLURM_JOB_NODELIST=n[1-: "n[1-": a bracket is not closed`},
+		{"salloc-n3x2", "SLURM_JOB_NODELIST=n[1-", `SLURM_JOB_NODELIST=n[1-: "n[1-": missing ]`},
 		{
 			"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x9",
-			`SLURM_TASKS_PER_NODE=2(x9: "2(x9" is no number with how often it comes, as in 2(x3)`,
+			`SLURM_TASKS_PER_NODE=2(x9: "2(x9" is not a number with a repeat count, as in 2(x3)`,
 		},
 		{
 			"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x2)",
@@ -317,7 +317,7 @@ func TestSlurmBrokenValues(t *testing.T) {
 		{"salloc-n3x2", "SLURM_NTASKS=-1", `SLURM_NTASKS=-1: "-1" is not a number from 0 to 1048576`},
 		{
 			"salloc-cpus-per-task", "SLURM_JOB_CPUS_PER_NODE=a",
-			`SLURM_JOB_CPUS_PER_NODE=a: "a" is no number, nor one with how often it comes, as in 2(x3)`,
+			`SLURM_JOB_CPUS_PER_NODE=a: "a" is neither a number nor one with a repeat count, as in 2(x3)`,
 		},
 		{"step-n2-1", "SLURM_NODEID=2", "SLURM_NODEID=2: there are 2 nodes in the step, numbered from 0"},
 		{"step-n2-1", "SLURM_PROCID=", "SLURM_PROCID is not set, and SLURM_STEP_ID is"},
@@ -340,9 +340,9 @@ func TestFind(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, found)
 	_, err = Find(worldWith("SLURM_JOB_ID="), "slurm")
-	require.EqualError(t, err, "this process is in no job of Slurm: SLURM_JOB_ID is not set")
+	require.EqualError(t, err, "this process is not in a job of Slurm: SLURM_JOB_ID is not set")
 	_, err = Find(in, "magic")
-	require.ErrorContains(t, err, `there is no engine "magic": it is one of `)
+	require.ErrorContains(t, err, `unknown engine "magic": use one of `)
 
 	id, _ := in.Lookup("SLURM_JOB_ID")
 	rank := world(t, version+"salloc-n3x2", "GORUN_JOB=1", "GORUN_JOB_ENGINE=slurm:"+id)

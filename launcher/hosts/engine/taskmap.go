@@ -16,7 +16,7 @@ func taskmap(text string, tasks int) ([]int, error) {
 			Map [][4]int `json:"map"`
 		}
 		if json.Unmarshal([]byte(text), &versioned) != nil || versioned.Map == nil {
-			return nil, fmt.Errorf("%.80q is no task map: %w", text, err)
+			return nil, fmt.Errorf("%.80q is not a task map: %w", text, err)
 		}
 		blocks = versioned.Map
 	}
@@ -38,7 +38,7 @@ func taskmap(text string, tasks int) ([]int, error) {
 func expandBlock(b [4]int, room int) ([]int, error) {
 	first, count, each, repeat := b[0], b[1], b[2], b[3]
 	if first < 0 || min(count, each, repeat) < 1 || max(count, each, repeat) > room || count*each*repeat > room {
-		return nil, fmt.Errorf("%v is no block of at most %d tasks", b, room)
+		return nil, fmt.Errorf("%v is not a block of at most %d tasks", b, room)
 	}
 	nodes := make([]int, 0, count*each*repeat)
 	for range repeat {

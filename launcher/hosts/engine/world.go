@@ -35,11 +35,11 @@ func Find(w World, wanted string) (*Found, error) {
 			found.Engine, found.title = k.name, k.title
 			return found, nil
 		case wanted != "":
-			return nil, fmt.Errorf("this process is in no job of %s: %s", k.title, w.lack(k.vars))
+			return nil, fmt.Errorf("this process is not in a job of %s: %s", k.title, w.lack(k.vars))
 		}
 	}
 	if wanted != "" {
-		return nil, fmt.Errorf("there is no engine %q: it is one of %s", wanted, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("unknown engine %q: use one of %s", wanted, strings.Join(Names(), ", "))
 	}
 	return nil, nil
 }
@@ -48,7 +48,7 @@ func Find(w World, wanted string) (*Found, error) {
 func (w World) lack(names []string) string {
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return w.get(name) != "" })
 	if len(missing) == 0 {
-		return isAre(names) + " not as its jobs have them"
+		return isAre(names) + " not as in its jobs"
 	}
 	return isAre(missing) + " not set"
 }

@@ -26,5 +26,6 @@ func (s sink) BindFailed(id int, b process.BindError) {
 }
 
 func bindNotice(rank int, what string, why error) string {
-	return fmt.Sprintf("rank %d runs, but is not bound to %s: %v; --bind-to none does not try", rank, what, why)
+	return fmt.Sprintf("rank %d runs, but gorun could not bind it to %s: %v; --bind-to none turns binding off",
+		rank, what, why)
 }

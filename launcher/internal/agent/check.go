@@ -30,7 +30,7 @@ func (a *Agent) check(c wire.Check) error {
 		host := a.inspect(c, programs)
 		text, err := json.Marshal(&host)
 		if err != nil || len(text) > wire.HostLimit {
-			text, _ = json.Marshal(&doctor.Host{Unknown: []string{"what was found there is too much to be sent"}})
+			text, _ = json.Marshal(&doctor.Host{Unknown: []string{"the facts of this host are too large to send"}})
 		}
 		_ = a.link.Send(&wire.Checked{Host: text}) // the head may be gone
 	}()

@@ -174,7 +174,7 @@ func (j *job) scheduleLateSetup() {
 		<-j.guard.started
 		j.timers.unlessOver(func() {
 			if err := j.makePrivateDir(); err != nil {
-				j.agent.notice("no place for ranks' error files, so none are read: %v", err)
+				j.agent.notice("cannot create files for ranks' errors, so reports lack them: %v", err)
 			}
 			j.oom.Begin()
 			j.tidyCgroups()

@@ -30,7 +30,7 @@ func (g *guard) start(j *job) {
 			cfg := &j.agent.cfg
 			err := g.Start(process.GuardConfig{ID: j.start.JobID, Executable: cfg.Executable, Link: cfg.Link})
 			if err != nil {
-				j.agent.notice("no guard process, so children of ranks would survive a SIGKILL of gorun: %v", err)
+				j.agent.notice("cannot start the guard process, so children of ranks would survive a SIGKILL of gorun: %v", err)
 				return
 			}
 			go g.watch(j)

@@ -145,7 +145,7 @@ func (m *mpi) privateDir() (string, error) {
 	<-m.job.guard.started
 	root, err := m.job.guard.makeDir(dir)
 	if err != nil {
-		return "", fmt.Errorf("make a directory for MPI: %w; TMPDIR names one that can be written to", err)
+		return "", fmt.Errorf("make a directory for MPI: %w; set TMPDIR to a writable directory", err)
 	}
 	return dir, root.Close()
 }

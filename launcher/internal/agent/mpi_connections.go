@@ -24,7 +24,7 @@ type mpiPort struct {
 func (m *mpi) openPort(protocol, programs string, serve func(conn net.Conn, inode uint64)) int {
 	port, err := openLoopbackPort()
 	if err != nil {
-		m.job.agent.notice("%s is not served, so programs of %s cannot begin: %v", protocol, programs, err)
+		m.job.agent.notice("cannot serve %s, so programs of %s cannot start: %v", protocol, programs, err)
 		return 0
 	}
 	m.ports = append(m.ports, &mpiPort{port, protocol, serve})

@@ -306,9 +306,9 @@ func TestSingletonsAreReportedOnce(t *testing.T) {
 		want    string
 	}{
 		{"libmpi.so.40.30.4", func(w *wire.MPI) {
-			*w = wire.MPI{Why: "--mpi=none says so; leave it out"}
+			*w = wire.MPI{Why: "leave out --mpi=none"}
 		}, "(Open MPI) and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs " +
-			"as 0 of 1: gorun serves no MPI here: --mpi=none says so; leave it out"},
+			"as 0 of 1: gorun serves no MPI here: leave out --mpi=none"},
 		{"libmpi.so.40.30.4", func(*wire.MPI) {}, "Open MPI before 4 is not served"},
 		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.Only = "PMI-2" }, "--mpi has gorun serve PMI-2 alone: leave it out"},
 		{"libmpi.so.12", func(*wire.MPI) {}, "built for another launcher's protocol"},

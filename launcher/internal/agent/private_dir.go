@@ -61,7 +61,7 @@ func (j *job) writeKey() error {
 		err = create(j.privateDir.root, keyName, j.start.Key)
 	}
 	if err != nil {
-		return fmt.Errorf("write the job's key: %w; TMPDIR names a directory that can be written to", err)
+		return fmt.Errorf("write the job's key: %w; set TMPDIR to a writable directory", err)
 	}
 	return nil
 }

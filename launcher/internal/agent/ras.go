@@ -47,8 +47,8 @@ func (j *job) rasAddr() (addr string, own bool) {
 
 // Reasons for no answer.
 var (
-	errRASOff  = errors.New("no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks")
-	errRASNone = errors.New("nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no " +
+	errRASOff  = errors.New("NCCL does not answer in any rank here: NCCL_RAS_ENABLE=0, or the node has no ranks")
+	errRASNone = errors.New("no rank listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no " +
 		"such port), or the program sets NCCL_RAS_ADDR itself")
 	errRASOther = errors.New(
 		"the one who answers there knows no rank of this job: the ranks have no NCCL_RAS_ADDR of their own")

@@ -100,7 +100,7 @@ func (j *job) openLogs() error {
 func openDir(dir string) (*os.Root, error) {
 	err := os.MkdirAll(dir, 0o777)
 	if err != nil {
-		return nil, fmt.Errorf("make log directory: %w; --log-dir takes a directory that can be written to", err)
+		return nil, fmt.Errorf("make log directory: %w; give --log-dir a writable directory", err)
 	}
 	return os.OpenRoot(dir)
 }

@@ -27,19 +27,19 @@ func SignalName(s syscall.Signal) (name, meaning string) {
 	}
 	switch s {
 	case syscall.SIGILL:
-		meaning = "illegal instruction: built for another CPU?"
+		meaning = "illegal instruction, perhaps built for another CPU"
 	case syscall.SIGTRAP:
 		meaning = "breakpoint"
 	case syscall.SIGABRT:
-		meaning = "it aborted itself"
+		meaning = "it called abort"
 	case syscall.SIGBUS:
-		meaning = "memory that cannot be had: a full /dev/shm or a truncated file"
+		meaning = "bus error: /dev/shm is full, or a mapped file was truncated"
 	case syscall.SIGFPE:
 		meaning = "arithmetic error such as a division by zero"
 	case syscall.SIGSEGV:
 		meaning = "invalid memory access"
 	case syscall.SIGPIPE:
-		meaning = "wrote to a pipe that nobody reads"
+		meaning = "wrote to a closed pipe"
 	case syscall.SIGXCPU:
 		meaning = "CPU time limit"
 	case syscall.SIGXFSZ:

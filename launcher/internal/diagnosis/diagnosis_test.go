@@ -27,7 +27,7 @@ func lines(text string) []string { return strings.Split(strings.Trim(text, "\n")
 func TestSignalName(t *testing.T) {
 	for number, want := range map[syscall.Signal][2]string{
 		syscall.SIGSEGV: {"SIGSEGV", "invalid memory access"},
-		syscall.SIGABRT: {"SIGABRT", "it aborted itself"},
+		syscall.SIGABRT: {"SIGABRT", "it called abort"},
 		syscall.SIGKILL: {"SIGKILL", ""},
 		syscall.SIGTERM: {"SIGTERM", ""},
 		40:              {"signal 40", ""},

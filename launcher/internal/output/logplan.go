@@ -146,7 +146,7 @@ func (p LogPlan) makeRankDirs(attempt string) error {
 
 func dirError(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("make log directory %s: %w; --log-dir takes a directory that can be written to",
+		return fmt.Errorf("make log directory %s: %w; give --log-dir a writable directory",
 			printable.Text(path.Path), path.Err)
 	}
 	return fmt.Errorf("make log directory: %w", err)

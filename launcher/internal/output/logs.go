@@ -227,7 +227,7 @@ func (l *Logs) Close(ctx context.Context) error {
 func openLog(root logRoot, path string) (*os.File, error) {
 	file, err := root.open(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
-		return nil, fmt.Errorf("open log %s: %w; --log-dir takes a directory that can be written to", printable.Text(path),
+		return nil, fmt.Errorf("open log %s: %w; give --log-dir a writable directory", printable.Text(path),
 			cause(err))
 	}
 	return file, nil

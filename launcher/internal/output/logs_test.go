@@ -173,16 +173,16 @@ func TestLogDirThatCannotBeMade(t *testing.T) {
 		want string
 	}{
 		{LogPlan{RunDir: file + "/run"}, "make log directory " + file +
-			": not a directory; --log-dir takes a directory that can be written to"},
+			": not a directory; give --log-dir a writable directory"},
 		{LogPlan{RunDir: filepath.Join(file, "below", "run")}, "make log directory " + file +
-			": not a directory; --log-dir takes a directory that can be written to"},
+			": not a directory; give --log-dir a writable directory"},
 		{
 			LogPlan{RunDir: "/proc/no/such/run"},
-			"make log directory /proc/no: no such file or directory; --log-dir takes a directory that can be written to",
+			"make log directory /proc/no: no such file or directory; give --log-dir a writable directory",
 		},
 		{
 			LogPlan{RunDir: "/proc/run", Tee: StreamMap{1}},
-			"no such file or directory; --log-dir takes a directory that can be written to",
+			"no such file or directory; give --log-dir a writable directory",
 		},
 		{LogPlan{Names: [2]Pattern{below}, Ranks: ranks(1), Redirects: StreamMap{1}}, "make the directory of " + file +
 			"/rank.0: not a directory"},

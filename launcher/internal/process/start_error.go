@@ -102,7 +102,7 @@ func execCause(path string, err error) string {
 	case errors.Is(err, syscall.ENOENT) && statErr == nil:
 		return missingInterpreter(path)
 	case errors.Is(err, syscall.ENOEXEC):
-		return "it is no program for this machine and has no #! line"
+		return "it is not a program for this machine and has no #! line"
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
 		return "it is a directory"
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.Mode()&0o111 == 0:
@@ -123,7 +123,7 @@ func missingInterpreter(path string) string {
 	line, _, _ := strings.Cut(string(head[:n]), "\n")
 	if name, ok := strings.CutPrefix(line, "#!"); ok {
 		name, _, _ = strings.Cut(strings.TrimSpace(name), " ")
-		return "the file is there, but the interpreter of its first line is not: " + strconv.Quote(name)
+		return "the file exists, but the interpreter in its first line does not: " + strconv.Quote(name)
 	}
-	return "the file is there, but not the dynamic loader that it was linked for"
+	return "the file exists, but the dynamic loader it was linked for does not"
 }

@@ -52,21 +52,21 @@ func TestStartErrors(t *testing.T) {
 			"no program",
 			process.Common{Path: garbage},
 			"exec", syscall.ENOEXEC,
-			"it is no program for this machine and has no #! line",
+			"it is not a program for this machine and has no #! line",
 		},
 		{
 			"interpreter",
 			process.Common{Path: script},
 			"exec", syscall.ENOENT,
-			`the interpreter of its first line is not: "/no/python"`,
+			`the interpreter in its first line does not: "/no/python"`,
 		},
 		{
 			"relative",
 			process.Common{Path: "./script"},
 			"exec", syscall.ENOENT,
-			`the interpreter of its first line is not: "/no/python"`,
+			`the interpreter in its first line does not: "/no/python"`,
 		},
-		{"loader", process.Common{Path: object}, "exec", syscall.ENOENT, "not the dynamic loader"},
+		{"loader", process.Common{Path: object}, "exec", syscall.ENOENT, "but the dynamic loader"},
 		{"directory to be in", process.Common{Path: self}, "chdir", syscall.ENOENT, "start rank 3: chdir " +
 			missing + ": no such file"},
 		{

@@ -27,7 +27,7 @@ func (req *Request) checkELF(name string, f file, image *os.File, h head) *Error
 	_, _ = binary.Decode(h, order, &header)
 	switch elf.Type(header.Type) {
 	case elf.ET_REL:
-		return refused(name, "is an object file, which has to be linked first")
+		return refused(name, "is an object file: link it first")
 	case elf.ET_CORE:
 		return refused(name, "is a core dump")
 	}

@@ -104,7 +104,7 @@ func (req *Request) notExecutable(name string, f file) *Error {
 	case f.hasRunBit() && isNoexec(f.open):
 		return refused(name, "is on a file system that is mounted without execution (noexec)")
 	case f.hasRunBit():
-		return refused(name, "permission denied: its run bit is not for this user")
+		return refused(name, "permission denied: this user may not execute it")
 	case err == nil && (h.isELF() || h.isScript()):
 		return refused(name, "has no run bit").hint("run `chmod +x " + word(f.exec) + "`")
 	case strings.HasSuffix(name, ".sh"):
@@ -113,7 +113,7 @@ func (req *Request) notExecutable(name string, f file) *Error {
 	if hint := compileHint(f.exec); hint != "" {
 		return refused(name, "is no program yet").hint(hint)
 	}
-	return refused(name, "has no run bit and does not look like a program")
+	return refused(name, "permission denied: not executable")
 }
 
 func isNoexec(path string) bool {

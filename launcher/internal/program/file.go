@@ -97,7 +97,7 @@ func reason(path string, err error) string {
 	case syscall.EACCES:
 		closed := func(dir string) bool { return unix.Access(dir, unix.X_OK) == unix.EACCES }
 		if dir := firstParent(path, closed); dir != "" {
-			return "permission denied: the directory " + visible(dir) + " is closed to this user"
+			return "permission denied: the directory " + visible(dir) + " is not accessible to this user"
 		}
 		return "permission denied"
 	case syscall.ENOTDIR:
@@ -109,7 +109,7 @@ func reason(path string, err error) string {
 			return visible(parent) + " is not a directory"
 		}
 	case syscall.ELOOP:
-		return "its symbolic links go round in a circle"
+		return "its symbolic links form a loop"
 	}
 	return err.Error()
 }

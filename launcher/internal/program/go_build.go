@@ -45,7 +45,7 @@ func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr 
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		failed := refused(b.program, "could not be built: "+b.command()+": "+err.Error())
+		failed := refused(b.program, "cannot build: "+b.command()+": "+err.Error())
 		if output.noCache {
 			failed.Hint = "name a directory for Go's build cache: `export GOCACHE=DIR`"
 		}
@@ -59,7 +59,7 @@ func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr 
 func (b *GoBuild) check(outFile string) error {
 	f := file{exec: outFile, open: outFile}
 	if err := f.stat(); err != nil || !f.hasRunBit() {
-		return refused(b.program, "go build has made no program of it")
+		return refused(b.program, "go build made no program of it")
 	}
 	if err := (&Request{Name: b.program}).checkExecutable(b.program, f, 0); err != nil {
 		return err

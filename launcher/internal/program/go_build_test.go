@@ -101,29 +101,29 @@ func TestBuildThatFails(t *testing.T) {
 	}{
 		"does not compile": {
 			request: Request{Name: "./cmd/bad"},
-			reason:  "./cmd/bad: could not be built: go build -o /dev/null ./cmd/bad: exit status 1",
+			reason:  "./cmd/bad: cannot build: go build -o /dev/null ./cmd/bad: exit status 1",
 			says:    "cmd/bad/main.go:3:15: undefined: undefined1\n",
 		},
 		"from two directories": {
-			request: Request{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: could not be built",
+			request: Request{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: cannot build",
 			says: "directory",
 		},
 		"with blanks": {
 			request: Request{Name: "my dir/bad one.go"},
-			reason:  "my dir/bad one.go: could not be built: go build -o /dev/null './my dir/bad one.go': exit status 1",
+			reason:  "my dir/bad one.go: cannot build: go build -o /dev/null './my dir/bad one.go': exit status 1",
 			says:    "undefined1\n",
 		},
 		"of another module": {
 			request: Request{Name: "own/bad.go"},
-			reason:  "own/bad.go: could not be built: go build -C own -o /dev/null ./bad.go: exit status 1",
+			reason:  "own/bad.go: cannot build: go build -C own -o /dev/null ./bad.go: exit status 1",
 			says:    "undefined1\n",
 		},
 		"the directory itself": {
 			request: Request{Name: "own/."},
-			reason:  "own/.: could not be built: go build -C own/. -o /dev/null .: exit status 1",
+			reason:  "own/.: cannot build: go build -C own/. -o /dev/null .: exit status 1",
 			says:    "undefined1\n",
 		},
-		"not on this system": {request: Request{Name: "later"}, reason: "later: go build has made no program of it"},
+		"not on this system": {request: Request{Name: "later"}, reason: "later: go build made no program of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, said, err := build(t, test.request)
@@ -132,7 +132,7 @@ func TestBuildThatFails(t *testing.T) {
 			require.Equal(t, 126, e.Code)
 			require.Contains(t, e.Error(), test.reason)
 			require.Contains(t, said, test.says)
-			if _, command, found := strings.Cut(e.Reason, "could not be built: "); found {
+			if _, command, found := strings.Cut(e.Reason, "cannot build: "); found {
 				command = strings.TrimSuffix(command, ": exit status 1")
 				again, err := exec.Command("sh", "-c", command).CombinedOutput()
 				require.ErrorContains(t, err, "exit status 1", command)

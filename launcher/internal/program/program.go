@@ -91,7 +91,7 @@ func Resolve(req Request) (Resolved, error) {
 
 func (req *Request) resolve() (Resolved, *Error) {
 	if req.Name == "" {
-		return Resolved{}, missing(req.Name, "the program's name is empty")
+		return Resolved{}, missing(req.Name, "empty program name")
 	}
 	if err := req.checkDir(); err != nil {
 		return Resolved{}, err

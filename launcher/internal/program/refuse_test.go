@@ -47,7 +47,7 @@ func TestRefuse(t *testing.T) {
 		code         int
 		reason, hint string
 	}{
-		"empty name": {request: Request{Name: ""}, code: 127, reason: `"": the program's name is empty`},
+		"empty name": {request: Request{Name: ""}, code: 127, reason: `"": empty program name`},
 		"missing":    {request: Request{Name: "./nosuch"}, code: 127, reason: "./nosuch: no such file"},
 		"missing everywhere": {
 			request: Request{Name: "nosuch"}, code: 127, reason: "nosuch: not found in PATH or the working directory",
@@ -97,7 +97,7 @@ func TestRefuse(t *testing.T) {
 			reason: "dangling: is a symbolic link to nowhere, which does not exist",
 		},
 		"loop": {
-			request: Request{Name: "./loop"}, code: 126, reason: "./loop: its symbolic links go round in a circle",
+			request: Request{Name: "./loop"}, code: 126, reason: "./loop: its symbolic links form a loop",
 		},
 		"long name": {
 			request: Request{Name: "./" + strings.Repeat("a", 300)}, code: 126, reason: "./" + strings.Repeat("a", 300) +
@@ -118,11 +118,11 @@ func TestRefuse(t *testing.T) {
 			hint: "run `gorun sh ./norun.sh`",
 		},
 		"no run bit, data": {
-			request: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: has no run bit and does not look like a program",
+			request: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: permission denied: not executable",
 		},
 		"--no-python with a script": {
 			request: Request{Name: "train.py", Start: spec.StartExec}, code: 126,
-			reason: "train.py: has no run bit and does not look like a program",
+			reason: "train.py: permission denied: not executable",
 		},
 		"--no-python with a directory": {
 			request: Request{Name: "golib", Start: spec.StartExec}, code: 126, reason: "golib: is a directory",
@@ -161,7 +161,7 @@ func TestRefuse(t *testing.T) {
 			request: Request{Name: "big"}, code: 126, reason: "big: is built for s390x, this host is ",
 		},
 		"object file": {
-			request: Request{Name: "object"}, code: 126, reason: "object: is an object file, which has to be linked first",
+			request: Request{Name: "object"}, code: 126, reason: "object: is an object file: link it first",
 		},
 		"core": {request: Request{Name: "core"}, code: 126, reason: "core: is a core dump"},
 		"no loader": {
@@ -185,10 +185,10 @@ func TestRefuse(t *testing.T) {
 			reason: "odd: is a damaged program: its segments are not where its header says",
 		},
 		"no interpreter": {
-			request: Request{Name: "badsh"}, code: 127, reason: "badsh: its #! line asks for /no/such/sh: no such file",
+			request: Request{Name: "badsh"}, code: 127, reason: "badsh: its #! line needs /no/such/sh: no such file",
 		},
 		"no interpreter's name": {
-			request: Request{Name: "noname"}, code: 126, reason: "noname: its #! line names no interpreter",
+			request: Request{Name: "noname"}, code: 126, reason: "noname: its #! line has no interpreter",
 		},
 		"interpreter's name too long": {
 			request: Request{Name: "toolong"}, code: 126,
@@ -196,11 +196,11 @@ func TestRefuse(t *testing.T) {
 		},
 		"interpreter is a directory": {
 			request: Request{Name: "shdir"}, code: 126,
-			reason: "shdir: its #! line asks for /bin: is not a file but a directory",
+			reason: "shdir: its #! line needs /bin: is not a file but a directory",
 		},
 		"interpreter is data": {
 			request: Request{Name: "viadata"}, code: 126,
-			reason: "viadata: its #! line asks for ./notes.txt: has no run bit and does not look like a program",
+			reason: "viadata: its #! line needs ./notes.txt: permission denied: not executable",
 		},
 		"interpreter is itself": {
 			request: Request{Name: "self"}, code: 126, reason: "its interpreters are scripts, more than five deep",
@@ -216,7 +216,7 @@ func TestRefuse(t *testing.T) {
 			hint:   "run `sed -i 's/\\r$//' envcrlf`",
 		},
 		"env finds nothing": {
-			request: Request{Name: "envgone"}, code: 127, reason: "envgone: its #! line asks for nopython, which is not in PATH",
+			request: Request{Name: "envgone"}, code: 127, reason: "envgone: its #! line needs nopython, which is not in PATH",
 		},
 		"env with arguments": {
 			request: Request{Name: "envargs"}, code: 127,
@@ -224,7 +224,7 @@ func TestRefuse(t *testing.T) {
 			hint:   "write `#!/usr/bin/env -S sh -e`, which splits it into words",
 		},
 		"env finds an empty file": {
-			request: Request{Name: "envempty"}, code: 126, reason: "envempty: its #! line asks for brokencmd: is an empty file",
+			request: Request{Name: "envempty"}, code: 126, reason: "envempty: its #! line needs brokencmd: is an empty file",
 		},
 		"directory": {
 			request: Request{Name: "data"}, code: 126, reason: "data: is a directory without Go files",
@@ -282,7 +282,7 @@ func TestRefuse(t *testing.T) {
 		},
 		"interpreter is no program": {
 			request: Request{Name: "train.py", Interpreter: "./notes.txt"}, code: 126,
-			reason: "train.py: its interpreter ./notes.txt: has no run bit and does not look like a program",
+			reason: "train.py: its interpreter ./notes.txt: permission denied: not executable",
 		},
 		"broken environment": {
 			request: Request{Name: "train.py"}, path: "VIRTUAL_ENV=venv", code: 127,
@@ -339,8 +339,8 @@ func TestRefuseWithoutPermission(t *testing.T) {
 		require.NoError(t, os.Chmod(dir+"/secret.py", 0o060))
 	}
 	for name, want := range map[string]string{
-		"closed/trainer": "permission denied: the directory " + dir + "/closed is closed to this user",
-		"mine":           "permission denied: its run bit is not for this user",
+		"closed/trainer": "permission denied: the directory " + dir + "/closed is not accessible to this user",
+		"mine":           "permission denied: this user may not execute it",
 		"secret.py":      "permission denied: Python could not read it",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -353,7 +353,7 @@ func TestRefuseWithoutPermission(t *testing.T) {
 	}
 	_, err := unprivileged(t, dir, Request{Name: "x", Dir: dir + "/closed/work"})
 	require.EqualError(t, err, "x: the working directory "+dir+"/closed/work: permission denied: the directory "+dir+
-		"/closed is closed to this user")
+		"/closed is not accessible to this user")
 }
 
 func TestRefuseInRemovedDirectory(t *testing.T) {

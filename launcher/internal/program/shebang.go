@@ -18,7 +18,7 @@ func (req *Request) checkScript(name string, h head, depth int) *Error {
 	argument = strings.TrimLeft(argument, " ")
 	switch {
 	case interpreter == "":
-		return refused(name, "its #! line names no interpreter")
+		return refused(name, "its #! line has no interpreter")
 	case !whole && argument == "":
 		return refused(name, "its #! line is longer than the 256 bytes that the kernel reads")
 	case depth >= maxInterpreters:
@@ -33,7 +33,7 @@ func (req *Request) checkScript(name string, h head, depth int) *Error {
 	}
 	switch {
 	case problem != nil:
-		return carriageReturnError(name, line, problem.about(name, "its #! line asks for"))
+		return carriageReturnError(name, line, problem.about(name, "its #! line needs"))
 	case path.Base(interpreter) == "env":
 		return req.checkEnv(name, line, argument, depth)
 	}
@@ -68,7 +68,7 @@ func (req *Request) checkEnv(name, line, argument string, depth int) *Error {
 	switch {
 	case found:
 		if err := req.checkExecutable(command, f, depth+1); err != nil {
-			return err.about(name, "its #! line asks for")
+			return err.about(name, "its #! line needs")
 		}
 		return nil
 	case strings.Contains(command, " ") && !strings.HasSuffix(line, "\r"):
@@ -76,7 +76,7 @@ func (req *Request) checkEnv(name, line, argument string, depth int) *Error {
 			hint("write `#!/usr/bin/env -S " + visible(command) + "`, which splits it into words")
 	}
 	return carriageReturnError(name, line, missing(name,
-		"its #! line asks for "+visible(command)+", which is not in PATH"))
+		"its #! line needs "+visible(command)+", which is not in PATH"))
 }
 
 // findCommand finds a command as execvp does, without the working directory.

@@ -580,7 +580,7 @@ func TestNotes(t *testing.T) {
 			"events; --report FILE has how the job ended as JSON"},
 		"gorun --rdzv-conf speed=1 x": {"--rdzv-conf speed=1: speed is not a key of torchrun's rendezvous and has no " +
 			"effect"},
-		"gorun --hostfile odd.txt x":       {"odd.txt:1: binding=rr has no meaning here"},
+		"gorun --hostfile odd.txt x":       {"odd.txt:1: binding=rr has no meaning in a host file"},
 		"gorun -x HERE --standalone x":     nil,
 		"gorun --standalone --rdzv-id 7 x": {"--rdzv-id 7 is ignored beside --standalone (as in torchrun)"},
 		"gorun --rdzv-endpoint a:1 --master-addr b --master-port 2 x": {

@@ -41,8 +41,8 @@ func TestOtherHosts(t *testing.T) {
 		"gorun -H a --exclude n[2-1] x": "! --exclude n[2-1]: \"n[2-1]\": [2-1] runs backwards: write [1-2]",
 		"gorun --exclude a x":           "! --exclude a leaves out hosts, and none were named: add -H or --hostfile",
 		"gorun --exclude= -H a x":       "! --exclude=: the value is empty",
-		"gorun -H n[1-999999999] x": "! -H n[1-999999999]: \"n[1-999999999]\": [1-999999999] makes more than " +
-			"65536 hosts, the most that one list or file may have",
+		"gorun -H n[1-999999999] x": "! -H n[1-999999999]: \"n[1-999999999]\": [1-999999999] is more than " +
+			"65536 hosts, the limit of a list or file",
 		"gorun -H a,b --standalone x": "! --standalone is one node, and -H a,b names 2: keep one of them",
 		"gorun -H a,b --node-rank 1 x": "! --node-rank 1 is for nodes that are started one by one, and gorun " +
 			"starts those of -H a,b itself: keep one of them",

@@ -156,10 +156,10 @@ func TestJoinProblems(t *testing.T) {
 		"gorun --nnodes 2 --master-addr a --token-file pipe x": {"--token-file pipe: not a regular file; use " +
 			"GORUN_TOKEN=\"$(cat pipe)\" in its place"},
 		"gorun --nnodes 2 --master-addr a --token-file none x": {"--token-file none: file does not exist"},
-		"gorun --nnodes 2 --master-addr a --token-file empty x": {"--token-file empty: the token is empty; gorun " +
-			"token makes one"},
-		"gorun --nnodes 2 --master-addr a --token-file long x": {"--token-file long: this is no token: one begins " +
-			"with gorun1_; gorun token makes one"},
+		"gorun --nnodes 2 --master-addr a --token-file empty x": {"--token-file empty: the token is empty: create " +
+			"one by gorun token"},
+		"gorun --nnodes 2 --master-addr a --token-file long x": {"--token-file long: not a token: it must begin " +
+			"with gorun1_; create one by gorun token"},
 		"gorun --token-file= x": {"--token-file=: the value is empty"},
 	} {
 		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })

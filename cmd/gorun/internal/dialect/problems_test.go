@@ -97,7 +97,7 @@ func TestProblems(t *testing.T) {
 			"or nothing"},
 		"gorun --rdzv-endpoint :1 x":         {"--rdzv-endpoint :1: not an address or a name of a host"},
 		"gorun --rdzv-endpoint http://a:1 x": {"--rdzv-endpoint http://a:1: not an address or a name of a host"},
-		"gorun --master-addr [::1 x":         {"--master-addr [::1: a bracket is not closed"},
+		"gorun --master-addr [::1 x":         {"--master-addr [::1: missing ]"},
 		"gorun --master-addr= x":             {"--master-addr=: not an address or a name of a host"},
 		"gorun --master-port 65536 x":        {"--master-port 65536: not a port from 0 to 65535"},
 		"gorun --master-port -1 x":           {"--master-port -1: not a port from 0 to 65535"},
@@ -226,7 +226,7 @@ func TestProblems(t *testing.T) {
 func TestEmptyProgram(t *testing.T) {
 	for _, args := range [][]string{{"-n", "2", ""}, {"", "x"}, {"--", ""}, {"-n", "1", "x", ":", "-n", "1", ""}} {
 		_, err := Parse("gorun", args, around())
-		require.EqualError(t, err, "the program's name is empty: an unset variable?", "%q", args)
+		require.EqualError(t, err, "empty program name: an unset variable?", "%q", args)
 	}
 }
 

@@ -105,7 +105,7 @@ func (p *Line) CheckPrograms() {
 	for i, app := range apps {
 		switch {
 		case app.Program == "" && app.Args != nil: // an empty word
-			p.problem("the program's name is empty: an unset variable?")
+			p.problem("empty program name: an unset variable?")
 		case app.Program == "" && len(apps) > 1:
 			p.problem("program %d of %d is missing: write %s", i+1, len(apps), writeColon)
 		case app.Program == "":

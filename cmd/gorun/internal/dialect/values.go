@@ -268,7 +268,7 @@ func parseAddr(value string) (string, error) {
 	addr := value
 	if inner, ok := strings.CutPrefix(value, "["); ok {
 		if addr, ok = strings.CutSuffix(inner, "]"); !ok {
-			return "", errors.New("a bracket is not closed")
+			return "", errors.New("missing ]")
 		}
 	}
 	if addr == "" || strings.ContainsAny(addr, " \t\r\n\x00/[]") || addr[0] == '-' {

@@ -67,5 +67,5 @@ func (a *answers) skipToMark() error {
 		}
 	}
 	a.chatter = window
-	return fmt.Errorf("its login shell prints more than %d MiB before it does anything", maxChatter>>20)
+	return fmt.Errorf("the login shell prints more than %d MiB before it starts gorun", maxChatter>>20)
 }

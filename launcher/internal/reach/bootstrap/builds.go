@@ -49,7 +49,7 @@ var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "ar
 func FindBuilds(executable, version string) (Program, error) {
 	own, err := ReadBuild(executable)
 	if err != nil {
-		return Program{}, fmt.Errorf("reading the program that is to be copied: %w", err)
+		return Program{}, fmt.Errorf("read the program to copy: %w", err)
 	}
 	p := Program{Version: version}
 	for _, arch := range []string{"amd64", "arm64"} {
@@ -98,7 +98,7 @@ func ReadBuild(path string) (Build, error) {
 	hash.Sum(b.SHA256[:0])
 	image, err := elf.NewFile(f)
 	if err != nil {
-		return Build{}, fmt.Errorf("%s is no Linux program: %w", path, err)
+		return Build{}, fmt.Errorf("%s is not a Linux program: %w", path, err)
 	}
 	if b.Arch = elfArch[image.Machine]; b.Arch == "" {
 		return Build{}, fmt.Errorf("%s is built for %s; gorun knows amd64 and arm64", path, image.Machine)

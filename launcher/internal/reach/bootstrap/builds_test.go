@@ -73,7 +73,7 @@ func TestReadsWhatAProgramNeeds(t *testing.T) {
 	require.ErrorContains(t, err, "gorun knows amd64 and arm64")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh"), 0o700))
 	_, err = ReadBuild(path)
-	require.ErrorContains(t, err, "is no Linux program")
+	require.ErrorContains(t, err, "is not a Linux program")
 
 	own, err := agent()
 	require.NoError(t, err)

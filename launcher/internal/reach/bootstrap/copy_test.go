@@ -110,7 +110,7 @@ func TestCopiesThatFail(t *testing.T) {
 		m := newMachine(t, "sh")
 		m.cut = cut
 		_, err = Copy(deadline(t), m, b)
-		hasStep(t, err, remote.StepCopy, "could not be put there")
+		hasStep(t, err, remote.StepCopy, "cannot copy the files of --copy")
 		m.settled()
 		left, _ := os.ReadDir(m.home + "/tmp")
 		require.Empty(t, left, cut)

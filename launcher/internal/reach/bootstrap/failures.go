@@ -24,7 +24,7 @@ func (s *session) fail(step remote.Step, text, hint string, cause error) *remote
 
 // timeoutError is the error when ctx ends before the last answer.
 func (s *session) timeoutError(ctx context.Context) error {
-	return s.fail(s.step(), "it was not ready in time"+s.lastOutput(": it says "), "", context.Cause(ctx))
+	return s.fail(s.step(), "not ready in time"+s.lastOutput(": "), "", context.Cause(ctx))
 }
 
 // startError is the error of a host that runs no command. The connection names its own step if it knows one.
@@ -49,14 +49,14 @@ func (s *session) readError(ctx context.Context, err error) error {
 	end := s.process.Wait()
 	if len(s.places) > 0 && end == nil {
 		slices.Sort(s.places)
-		return s.fail(remote.StepCopy, "there is no place for a copy: "+strings.Join(slices.Compact(s.places), "; "),
-			"make room in one of these places", nil)
+		return s.fail(remote.StepCopy, "no place for a copy of gorun: "+strings.Join(slices.Compact(s.places), "; "),
+			"free space in one of these directories", nil)
 	}
 	how := "without output"
 	if end != nil {
 		how = "with " + end.Error()
 	}
-	return s.fail(s.step(), "the shell there ended "+how+" before gorun ran"+s.lastOutput(": "), "", end)
+	return s.fail(s.step(), "the shell ended "+how+" before gorun started"+s.lastOutput(": "), "", end)
 }
 
 // lastOutput returns the command's last lines, from standard error or else from before the mark, after prefix; "" if
@@ -76,15 +76,15 @@ func (s *session) lastOutput(prefix string) string {
 func (s *start) refused(word, text string) error {
 	switch word {
 	case "missing":
-		return s.fail(remote.StepStart, fmt.Sprintf("there is no program %q (--agent)", s.config.Agent), "", nil)
+		return s.fail(remote.StepStart, fmt.Sprintf("--agent %q: not found", s.config.Agent), "", nil)
 	case "broken":
-		return s.fail(remote.StepCopy, "gorun could not be copied: "+text, "", nil)
+		return s.fail(remote.StepCopy, "cannot copy gorun: "+text, "", nil)
 	case "arch":
 		return s.archError(text)
 	case "bad":
 		return s.checkError(text)
 	}
-	return s.fail(remote.StepStart, fmt.Sprintf("it sent the unknown answer %q", word), "", nil)
+	return s.fail(remote.StepStart, fmt.Sprintf("unexpected answer %q", word), "", nil)
 }
 
 // archError is the error of a host without a build. The name of its kernel comes first where it may not be Linux.
@@ -94,16 +94,16 @@ func (s *start) archError(name string) error {
 		system, machine = "Linux", system
 	}
 	if system != "Linux" {
-		return s.fail(remote.StepStart, "it runs "+system+"; gorun runs on Linux", "", nil)
+		return s.fail(remote.StepStart, "the host runs "+system+", and gorun needs Linux", "", nil)
 	}
 	for arch, kernel := range kernelArch {
 		if kernel == machine {
 			return s.fail(remote.StepCopy,
-				fmt.Sprintf("its processors are %s (%s), and there is no gorun-linux-%s beside gorun", arch, machine, arch),
+				fmt.Sprintf("the host has %s processors (%s), and gorun-linux-%s is not beside gorun", arch, machine, arch),
 				makeStatic(arch), nil)
 		}
 	}
-	return s.fail(remote.StepStart, fmt.Sprintf("its processors are %q; gorun is made for amd64 and arm64", machine),
+	return s.fail(remote.StepStart, fmt.Sprintf("unsupported processor %q: gorun runs on amd64 and arm64", machine),
 		"", nil)
 }
 
@@ -115,7 +115,7 @@ func makeStatic(arch string) string {
 // check.
 func (s *start) checkError(text string) error {
 	code, output, _ := strings.Cut(text, " ")
-	why := "the copy of gorun fails there: exit code " + code
+	why := "the copy of gorun fails: exit code " + code
 	if output != "" {
 		why += ": " + output
 	}

@@ -84,7 +84,7 @@ func (s *session) handleAnswers(ctx context.Context, handle handler) error {
 			return err
 		}
 	}
-	return s.fail(s.step(), fmt.Sprintf("it sent %d answers without a last one", maxAnswers), "", nil)
+	return s.fail(s.step(), fmt.Sprintf("%d answers without an end", maxAnswers), "", nil)
 }
 
 // stream returns the standard streams of the program that the script has become.

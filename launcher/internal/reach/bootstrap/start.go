@@ -99,7 +99,7 @@ func (s *start) line() (string, error) {
 // checkTexts refuses what no command line can express.
 func (s *start) checkTexts() error {
 	if strings.HasPrefix(s.config.Agent, "-") {
-		return errors.New("the agent " + s.config.Agent + " would be taken for an option: say ./" + s.config.Agent)
+		return errors.New("--agent " + s.config.Agent + " looks like an option: write ./" + s.config.Agent)
 	}
 	for _, text := range slices.Concat(s.config.Args, s.config.Check, []string{s.config.Agent}) {
 		if strings.ContainsRune(text, 0) {
@@ -112,7 +112,7 @@ func (s *start) checkTexts() error {
 // builds returns the cases of the script's choice by architecture.
 func (s *start) builds(v *variables) (string, error) {
 	if len(s.config.Program.Builds) == 0 {
-		return "", errors.New("there is no program to copy: build gorun-linux-amd64 and gorun-linux-arm64 by make static")
+		return "", errors.New("no program to copy: run make static to build gorun-linux-amd64 and gorun-linux-arm64")
 	}
 	var cases strings.Builder
 	for _, build := range s.config.Program.Builds {
@@ -148,7 +148,7 @@ func (s *start) choose(cases *strings.Builder, files []file) {
 func (s *start) sendSet(key string) error {
 	i := slices.IndexFunc(s.sets, func(f fileSet) bool { return f.key == key })
 	if i < 0 {
-		return s.fail(remote.StepCopy, "it asks for "+key+", which was not offered", "", nil)
+		return s.fail(remote.StepCopy, "unexpected request for "+key, "", nil)
 	}
 	total := s.sets[i].size()
 	s.report(remote.Progress{Step: remote.StepCopy, Total: total})

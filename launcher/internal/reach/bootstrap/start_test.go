@@ -52,7 +52,7 @@ func TestInstalledAgent(t *testing.T) {
 		echoes(t, s)
 
 		_, err = Start(deadline(t), m, Config{Agent: "/no\n/gorun"})
-		hasStep(t, err, remote.StepStart, `there is no program "/no\n/gorun" (--agent)`)
+		hasStep(t, err, remote.StepStart, `--agent "/no\n/gorun": not found`)
 	})
 	_, err = Start(deadline(t), newMachine(t, "sh"), Config{Agent: "-x"})
 	hasStep(t, err, remote.StepConfig, "./-x")
@@ -204,14 +204,14 @@ func TestHostsThatCannot(t *testing.T) {
 func TestHostThatAnswersForEver(t *testing.T) {
 	const marked = `m=$(printf %s "$1" | sed "s/.*gr_m=\(m[0-9a-f]*\); gr_n=\(m[0-9a-f]*\).*/\1\2/"); `
 	for _, test := range []struct{ name, script, want string }{
-		{"no place", `yes "$m place /x: no"`, "it sent 16 answers without a last one"},
+		{"no place", `yes "$m place /x: no"`, "16 answers without an end"},
 		{
 			"no place at length", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" x)"`,
-			"it sent 16 answers without a last one",
+			"16 answers without an end",
 		},
 		{
 			"no place and an end", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" "x ")" | head -n 15`,
-			"there is no place for a copy",
+			"no place for a copy of gorun",
 		},
 		{"nothing after an answer", `echo "$m place /x: no"; cat /dev/zero`, "prints more than 4 MiB"},
 		{"a long answer", `printf "$m bad 1 "; yes | tr -d "\n"`, "an answer is longer than 65536 bytes"},
@@ -239,10 +239,10 @@ func TestHostThatAnswersForEver(t *testing.T) {
 
 func TestForeignHosts(t *testing.T) {
 	s := &start{session: newSession(t.Context(), newMachine(t, "sh"))}
-	hasStep(t, s.archError("Darwin arm64"), remote.StepStart, "it runs Darwin; gorun runs on Linux")
-	hasStep(t, s.archError("riscv64"), remote.StepStart, `"riscv64"; gorun is made for amd64 and arm64`)
+	hasStep(t, s.archError("Darwin arm64"), remote.StepStart, "the host runs Darwin, and gorun needs Linux")
+	hasStep(t, s.archError("riscv64"), remote.StepStart, `"riscv64": gorun runs on amd64 and arm64`)
 	err := s.archError("aarch64")
-	hasStep(t, err, remote.StepCopy, "there is no gorun-linux-arm64 beside gorun")
+	hasStep(t, err, remote.StepCopy, "gorun-linux-arm64 is not beside gorun")
 	require.Contains(t, err.(*remote.Error).Hint, "make static")
 }
 

@@ -68,10 +68,10 @@ func isSSH(word string) bool { return filepath.Base(word) == "ssh" }
 // fill replaces {host}, {user} and {port}.
 func fill(word string, target remote.Target) (string, error) {
 	if strings.Contains(word, "{user}") && target.User == "" {
-		return "", fmt.Errorf("%s: no user is named for %s: write USER@%s", word, target.Name, target.Name)
+		return "", fmt.Errorf("%s: no user for %s: write USER@%s", word, target.Name, target.Name)
 	}
 	if strings.Contains(word, "{port}") && target.Port == 0 {
-		return "", fmt.Errorf("%s: no port is named for %s", word, target.Name)
+		return "", fmt.Errorf("%s: no port for %s", word, target.Name)
 	}
 	return strings.NewReplacer("{host}", target.Name, "{user}", target.User, "{port}",
 		strconv.Itoa(target.Port)).Replace(word), nil

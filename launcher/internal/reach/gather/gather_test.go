@@ -90,7 +90,7 @@ func TestUnauthenticatedConnections(t *testing.T) {
 	other := *i
 	other.Token, other.Within = bytes.Repeat([]byte("x"), 32), 100*time.Millisecond
 	_, err := dial(t, &other, "n1")
-	require.ErrorContains(t, err, "no way to the head")
+	require.ErrorContains(t, err, "cannot reach the launcher")
 	require.NoError(t, dialAs(t, i, "n1", "v"))
 	_, err = g.Wait(0)
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestAgentsInAnyOrder(t *testing.T) {
 	}()
 	require.True(t, <-arrived)
 	cancel()
-	require.ErrorContains(t, <-lost, "not all agents came in time")
+	require.ErrorContains(t, <-lost, "not all agents connected in time")
 	require.False(t, <-arrived)
 	again := make(chan error, 1)
 	go func() { again <- dialAs(t, i, "n2", "v") }()
@@ -173,7 +173,7 @@ func TestReadInvitationErrors(t *testing.T) {
 		"{":                "parse the invitation",
 		"hello\n":          "parse the invitation",
 		`{"gather":2}`:     "version 2 of the gather protocol",
-		`{"gather":1}`:     "no address of the head",
+		`{"gather":1}`:     "no address of the launcher",
 		"\x00\x00\x00\x00": "parse the invitation",
 	} {
 		_, err := ReadInvitation(strings.NewReader(text))
@@ -224,9 +224,9 @@ func TestParse(t *testing.T) {
 		"srun: error: Node failure on n3": {
 			kind: nodeFailed, node: "n3",
 		},
-		"srun: unrecognized option '--overlap'":                            {kind: overlapUnknown},
-		"srun: got SIGCONT":                                                {kind: redundant},
-		"gorun: n2: no way to the head: 10.0.0.1:4000: connection refused": {},
+		"srun: unrecognized option '--overlap'": {kind: overlapUnknown},
+		"srun: got SIGCONT":                     {kind: redundant},
+		"gorun: n2: cannot reach the launcher: 10.0.0.1:4000: connection refused": {},
 	} {
 		got := parse(line + "\r\n")
 		assert.Equal(t, want.kind, got.kind, line)

@@ -58,11 +58,11 @@ func ReadInvitation(r io.Reader) (*Invitation, error) {
 		return nil, fmt.Errorf("parse the invitation: %w", err)
 	}
 	if i.Protocol != join.Protocol {
-		return nil, fmt.Errorf("the head has version %d of the gather protocol (gorun %s), this gorun has %d",
+		return nil, fmt.Errorf("the launcher has version %d of the gather protocol (gorun %s), this gorun has %d",
 			i.Protocol, i.Version, join.Protocol)
 	}
 	if len(i.Addrs) == 0 || i.NumNodes < 1 || i.Port <= 0 || i.Port > 65535 {
-		return nil, errors.New("the invitation has no address of the head")
+		return nil, errors.New("the invitation has no address of the launcher")
 	}
 	return &i, nil
 }

@@ -355,18 +355,18 @@ func (d *dialer) connectAny(parent context.Context, config *tls.Config, port int
 		}()
 		return r.conn, nil
 	}
-	return nil, errors.New("no way to the head: " + strings.Join(problems, "; "))
+	return nil, errors.New("cannot reach the launcher: " + strings.Join(problems, "; "))
 }
 
 // agentError says why an agent that had reached its head cannot stay.
 func agentError(err error) error {
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		return errors.New("the head refused this agent: " + refused.Why)
+		return errors.New("the launcher refused this agent: " + refused.Why)
 	}
 	if errors.Is(err, errWaits) {
-		return errors.New("not all agents came in time")
+		return errors.New("not all agents connected in time")
 	}
-	return fmt.Errorf("the head is gone: %w", err)
+	return fmt.Errorf("lost the connection to the launcher: %w", err)
 }
 
 // handshake sends the hello and waits for the welcome.

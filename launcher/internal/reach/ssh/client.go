@@ -3,6 +3,7 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -126,7 +127,7 @@ func (c *Client) reach(b *budget, target remote.Target) (*login, error) {
 	}
 	l, err := c.login(b, s, jumpsOf(s))
 	if failure, ok := errors.AsType[*remote.Error](err); ok {
-		failure.Target = s.String()
+		failure.Target = cmp.Or(failure.Target, s.String())
 	}
 	return l, err
 }

@@ -58,7 +58,7 @@ func parseFile(file string, required bool, name string, options map[string][]str
 	}
 	config, err := ssh_config.Decode(bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("%s: %w; where OpenSSH's ssh is installed it reads the file instead", file, err)
+		return fmt.Errorf("%s: %w; install OpenSSH, and gorun has ssh read the file", file, err)
 	}
 	for _, key := range cumulative {
 		values, err := config.GetAll(name, key)

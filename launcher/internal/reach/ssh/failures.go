@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"gorun/internal/printable"
+	"gorun/internal/shellwords"
 	"gorun/launcher/internal/reach/remote"
 )
 
@@ -36,11 +37,7 @@ func (s *settings) recordAddress(err error) {
 // connectError is the error of a TCP connection.
 func connectError(err error, s *settings, b *budget) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		if dns.IsNotFound {
-			return fail(remote.StepResolve, err, "no address for the name %s is known", s.hostName).
-				WithHint("run `getent hosts NAME` to ask the resolver; add it to /etc/hosts, or a HostName to ~/.ssh/config")
-		}
-		return fail(remote.StepResolve, err, "looking up %s: %s", s.hostName, dns.Err)
+		return resolveError(dns, s)
 	}
 	if b.ctx.Err() != nil {
 		return timeoutError(remote.StepConnect, s, b)
@@ -50,7 +47,7 @@ func connectError(err error, s *settings, b *budget) error {
 		text   string
 		hint   string
 	}{
-		{syscall.ECONNREFUSED, "connection to %s refused: nothing listens there", "check that sshd runs there, at this port"},
+		{syscall.ECONNREFUSED, "connection to %s refused", "check that sshd runs there, at this port"},
 		{syscall.EHOSTUNREACH, "no route to %s", "check that the host is up and has this address"},
 		{syscall.ENETUNREACH, "no route to the network of %s", "run `ip route` to list the networks that this host reaches"},
 		{syscall.ETIMEDOUT, "%s does not answer", "check that the host is up and no firewall drops packets"},
@@ -60,6 +57,21 @@ func connectError(err error, s *settings, b *budget) error {
 		}
 	}
 	return fail(remote.StepConnect, err, "connection to %s: %v", s, err)
+}
+
+func resolveError(err *net.DNSError, s *settings) error {
+	what := "host name"
+	if s.hostName != s.target.Name { // the configuration gives it another name
+		what = s.hostName
+	}
+	failure := fail(remote.StepResolve, err, "cannot resolve %s", what)
+	failure.Target = s.hostName
+	if !err.IsNotFound {
+		failure.Text += ": " + printable.Text(err.Err)
+		return failure
+	}
+	return failure.WithHint("run `getent hosts %s` to ask the resolver; add a HostName line to ~/.ssh/config, or a line "+
+		"to /etc/hosts", shellwords.Quote(s.hostName))
 }
 
 // timeoutTexts say what a step was waiting for.

@@ -147,7 +147,7 @@ func (h *handshake) offeredKeys() string {
 	if tried := h.offer.tried(); len(tried) > 0 {
 		return "; offered: " + strings.Join(tried, ", ")
 	}
-	return "; there was no key to offer"
+	return "; no key to offer"
 }
 
 // authError lists the keys that were offered and the methods that the server accepts.
@@ -159,7 +159,7 @@ func (h *handshake) authError(err error) error {
 	case isPassphrase:
 		fmt.Fprintf(&b, ": %v", passphrase)
 	case h.partial:
-		b.WriteString(": a key is not enough there")
+		b.WriteString(": a key alone is not enough")
 	case strings.Contains(err.Error(), "disconnect"):
 		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(err.Error(), "ssh: handshake failed: "))
 	}

@@ -31,7 +31,7 @@ func (c *Client) checkHostKey(s *settings, key ssh.PublicKey) error {
 		}
 		problem, trusted := known.checkCertificate(s, cert)
 		if trusted && problem != nil {
-			return fail(remote.StepHostKey, problem, "the certificate of %s is not good: %s", s,
+			return fail(remote.StepHostKey, problem, "invalid certificate of %s: %s", s,
 				strings.TrimPrefix(problem.Error(), "ssh: "))
 		}
 		key = cert.Key // counts by itself if no known authority signed it, as with OpenSSH
@@ -52,8 +52,8 @@ func (c *Client) checkHostKey(s *settings, key ssh.PublicKey) error {
 		return changedKeyError(s, key, own)
 	case c.config.AcceptNew || s.strict == "accept-new":
 	case s.strict == "no":
-		c.notify("StrictHostKeyChecking no is taken as accept-new: keys of unknown hosts are added to the known ones, " +
-			"changed keys are refused")
+		c.notify("StrictHostKeyChecking no works as accept-new: gorun adds keys of unknown hosts to the known hosts, and " +
+			"refuses changed keys")
 	default:
 		return unknownKeyError(s, key)
 	}
@@ -64,7 +64,7 @@ func (c *Client) checkHostKey(s *settings, key ssh.PublicKey) error {
 func (k knownLines) checkRevoked(s *settings, key ssh.PublicKey) error {
 	for _, line := range k {
 		if line.marker == "@revoked" && sameKey(line.key, key) {
-			return fail(remote.StepHostKey, nil, "REVOKED HOST KEY: %s shows the key %s, which %s revokes", s,
+			return fail(remote.StepHostKey, nil, "REVOKED HOST KEY: %s has the key %s, revoked in %s", s,
 				fingerprint(key), line.position()).
 				WithHint("ask the host's administrator for a new key")
 		}
@@ -81,7 +81,7 @@ func changedKeyError(s *settings, key ssh.PublicKey, own []knownLine) error {
 	at := own[max(0, slices.IndexFunc(own, func(line knownLine) bool { return line.key.Type() == key.Type() }))]
 	name, _ := s.knownNames()
 	return fail(remote.StepHostKey, nil,
-		"THE HOST KEY HAS CHANGED: %s shows %s, %s has %s. Somebody may be listening in, or the host was set up anew",
+		"THE HOST KEY HAS CHANGED: %s shows %s, %s has %s. Someone may intercept the connection, or the host was reinstalled",
 		s, fingerprint(key), at.position(), fingerprint(at.key)).
 		WithHint("ask the host's administrator; if the new key is right, run `ssh-keygen -R %s -f %s`",
 			shellwords.Quote(name), shellwords.Quote(at.file))
@@ -109,7 +109,7 @@ func unknownKeyError(s *settings, key ssh.PublicKey) error {
 func (c *Client) addKey(s *settings, key ssh.PublicKey) error {
 	if len(s.userKnown) == 0 {
 		return fail(remote.StepHostKey, nil,
-			"the host key of %s is not known (%s), and UserKnownHostsFile none leaves no place to add it", s, fingerprint(key))
+			"the host key of %s is not known (%s), and UserKnownHostsFile none keeps gorun from adding it", s, fingerprint(key))
 	}
 	file := s.userKnown[0]
 	name, _ := s.knownNames()
@@ -119,7 +119,7 @@ func (c *Client) addKey(s *settings, key ssh.PublicKey) error {
 	}
 	line := pattern + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 	if err := appendLine(file, line); err != nil {
-		return fail(remote.StepHostKey, err, "the host key of %s (%s) cannot be added to the known ones: %v", s,
+		return fail(remote.StepHostKey, err, "cannot add the host key of %s (%s) to the known hosts: %v", s,
 			fingerprint(key), err)
 	}
 	c.known.files[file] = append(c.known.files[file], knownLine{hosts: []string{pattern}, key: key, file: file})

@@ -98,7 +98,7 @@ func TestAcceptNewMakesTheFile(t *testing.T) {
 	f := refuse(t, ssh.Config{ConfigFile: server.Config(), AcceptNew: true}, remote.StepConfig)
 	require.Contains(t, f.Text, "not a directory")
 	f = refuse(t, ssh.Config{ConfigFile: server.Config("UserKnownHostsFile none"), AcceptNew: true}, remote.StepHostKey)
-	require.Contains(t, f.Text, "no place to add it")
+	require.Contains(t, f.Text, "keeps gorun from adding it")
 }
 
 func TestStrictNoIsNoBlindAccept(t *testing.T) {
@@ -108,7 +108,7 @@ func TestStrictNoIsNoBlindAccept(t *testing.T) {
 	var notices []string
 	works(t, dial(t, ssh.Config{ConfigFile: config, Notify: func(comment string) { notices = append(notices, comment) }}))
 	require.Len(t, notices, 2)
-	require.Contains(t, notices[0], "StrictHostKeyChecking no is taken as accept-new")
+	require.Contains(t, notices[0], "StrictHostKeyChecking no works as accept-new")
 	know(t, server, server.KnownName()+" "+remotetest.PublicKey(t, unknownKey(t, "ed25519")))
 	refuse(t, ssh.Config{ConfigFile: config}, remote.StepHostKey)
 }
@@ -230,5 +230,5 @@ func TestHostCertificate(t *testing.T) {
 	know(t, server, trusted)
 	f := refuse(t, ssh.Config{ConfigFile: server.Config("HostKeyAlgorithms ssh-ed25519-cert-v01@openssh.com")},
 		remote.StepHostKey)
-	require.Contains(t, f.Text, "the certificate of")
+	require.Contains(t, f.Text, "invalid certificate of")
 }

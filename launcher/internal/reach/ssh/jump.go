@@ -82,7 +82,7 @@ func (c *Client) connectThrough(b *budget, s *settings, chain []remote.Target) (
 func (c *Client) jumpLogin(b *budget, chain []remote.Target) (*login, error) {
 	key := fmt.Sprint(chain)
 	if slices.Contains(b.outermost().waiting, key) {
-		return nil, fail(remote.StepConfig, nil, "ProxyJump leads in a circle")
+		return nil, fail(remote.StepConfig, nil, "ProxyJump forms a loop")
 	}
 	c.jumps.mu.Lock()
 	j := c.jumps.open[key]

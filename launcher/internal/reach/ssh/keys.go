@@ -69,7 +69,7 @@ type passphraseError struct {
 }
 
 func (e *passphraseError) Error() string {
-	return fmt.Sprintf("the key %s is not unlocked: %v", e.path, e.cause)
+	return fmt.Sprintf("key %s is locked: %v", e.path, e.cause)
 }
 func (e *passphraseError) Unwrap() error { return e.cause }
 
@@ -305,7 +305,7 @@ func readKey(path string) *keyFile {
 			f.publicKey = locked.PublicKey
 		}
 	case err != nil && f.publicKey != nil && strings.HasPrefix(f.publicKey.Type(), "sk-"):
-		f.err = errors.New("a key of a security token works through the agent alone: ssh-add it")
+		f.err = errors.New("a security token needs ssh-agent: run ssh-add")
 	case err != nil:
 		f.err = errors.New(strings.TrimPrefix(err.Error(), "ssh: "))
 	default:

@@ -100,7 +100,7 @@ func TestAgentOnlyKey(t *testing.T) {
 	works(t, dial(t, ssh.Config{ConfigFile: server.Config("IdentitiesOnly no", "IdentityAgent "+socket)}))
 
 	f := refuse(t, ssh.Config{ConfigFile: server.Config(), Environ: with}, remote.StepAuth)
-	require.Contains(t, f.Text, "there was no key to offer")
+	require.Contains(t, f.Text, "no key to offer")
 	f = refuse(t, ssh.Config{ConfigFile: server.Config("IdentityAgent none", "IdentitiesOnly no"), Environ: with},
 		remote.StepAuth)
 	require.Contains(t, f.Text, "it takes publickey")
@@ -160,7 +160,7 @@ func TestEncryptedKeyWithoutTerminal(t *testing.T) {
 	f = refuse(t, ssh.Config{ConfigFile: config, Prompt: func(string) (string, error) {
 		return "", errors.New("interrupted")
 	}}, remote.StepAuth)
-	require.Contains(t, f.Text, "is not unlocked: interrupted")
+	require.Contains(t, f.Text, "is locked: interrupted")
 }
 
 func TestCertificate(t *testing.T) {
@@ -238,7 +238,7 @@ func TestJumpInACircle(t *testing.T) {
 	f := refuse(t,
 		ssh.Config{ConfigFile: server.Config("Host a", "ProxyJump b", "Host b", "ProxyJump a", "Host node",
 			"ProxyJump a")}, remote.StepConnect)
-	require.Contains(t, f.Text, "circle")
+	require.Contains(t, f.Text, "forms a loop")
 }
 
 func TestProxyCommand(t *testing.T) {
@@ -342,6 +342,6 @@ func TestControlBytesAreShown(t *testing.T) {
 	h, err := client(t, ssh.Config{ConfigFile: config, AcceptNew: true}).Dial(t.Context(), remote.Target{Name: "node"})
 	require.NoError(t, err)
 	_, err = h.Start(t.Context(), "true")
-	require.ErrorContains(t, err, "the host opens no session: not ^[[2J today")
+	require.ErrorContains(t, err, "the host refuses to open a session: not ^[[2J today")
 	require.NoError(t, h.Close())
 }

@@ -67,7 +67,7 @@ func (h *host) startError(err error, began time.Time) error {
 		failure.Text = printable.Text(fmt.Sprintf("the host opens no session: %s (%s)", refused.Message, refused.Reason))
 		failure.Hint = "raise MaxSessions in its sshd_config"
 	case errors.Is(err, context.DeadlineExceeded):
-		failure.Text = "the host starts no command: its link or its sshd may hang"
+		failure.Text = "the host does not start commands: the network or its sshd may hang"
 	case errors.Is(err, io.EOF):
 		failure.Text = "the connection is lost"
 	}
@@ -152,7 +152,7 @@ func (p *process) Wait() error {
 		return &remote.ExitError{Code: exit.ExitStatus(), Signal: printable.Text(exit.Signal())}
 	}
 	if _, ok := errors.AsType[*ssh.ExitMissingError](err); ok {
-		return fmt.Errorf("the connection was lost before the command's end: %w", err)
+		return fmt.Errorf("the connection was lost before the command ended: %w", err)
 	}
 	return err
 }

@@ -153,17 +153,17 @@ func (c *Client) fromOptions(target remote.Target, options map[string][]string) 
 	}
 	var err error
 	if s.port, err = strconv.Atoi(cmp.Or(one("port"), "22")); err != nil || s.port < 1 || s.port > 65535 {
-		return nil, fmt.Errorf("port %q is no number from 1 to 65535", one("port"))
+		return nil, fmt.Errorf("port %q is not a number from 1 to 65535", one("port"))
 	}
 	if wait := one("connecttimeout"); wait != "" {
 		seconds, err := strconv.Atoi(wait)
 		if err != nil {
-			return nil, fmt.Errorf("ConnectTimeout %q is no number of seconds", wait)
+			return nil, fmt.Errorf("ConnectTimeout %q is not a number of seconds", wait)
 		}
 		s.connectTimeout = time.Duration(seconds) * time.Second
 	}
 	if isYes(one("proxyusefdpass")) && one("proxycommand") != "" {
-		return nil, errors.New("ProxyUseFdpass is not supported; --ssh ssh reaches the host with OpenSSH itself")
+		return nil, errors.New("ProxyUseFdpass is not supported: use --ssh ssh")
 	}
 	return s, c.expandAll(s, options, one("proxycommand"), one("identityagent"))
 }
@@ -219,7 +219,7 @@ func (c *Client) expandAll(s *settings, options map[string][]string, proxyComman
 func checkForShell(name string) error {
 	for i := range len(name) {
 		if c := name[i]; c < 0x80 && c != '\\' && !shellwords.Plain(c) || i == 0 && (c == '-' || c == '=') {
-			return fmt.Errorf("ProxyCommand: a shell would not take %q for a name", name)
+			return fmt.Errorf("ProxyCommand: unsafe name %q", name)
 		}
 	}
 	return nil

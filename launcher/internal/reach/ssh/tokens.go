@@ -76,7 +76,7 @@ func (c *Client) token(s *settings, letter byte) (string, error) {
 		sum := sha1.Sum([]byte(localHost + s.hostName + port + s.user + s.proxyJump)) // #nosec G401 -- as OpenSSH
 		return hex.EncodeToString(sum[:]), nil
 	}
-	return "", fmt.Errorf("gorun knows no token %%%c", letter)
+	return "", fmt.Errorf("unknown token %%%c", letter)
 }
 
 // knownName is the host's name in known_hosts files, without a port.
