@@ -158,7 +158,7 @@ func TestProblems(t *testing.T) {
 		"gorun --map-by ppr:x:socket x": {`--map-by ppr:x:socket: ranks per object: "x" is no number from 1 to 1048576`},
 		"gorun --cpus-per-rank 0 x":     {"--cpus-per-rank 0: not a number from 1 to 1048576"},
 		"gorun -H here.txt x":           {"-H here.txt: a file, not a host: use --hostfile here.txt"},
-		"mpirun --host ./none.txt x":    {`--host ./none.txt: "./none.txt" is not a host name: '/' does not belong there`},
+		"mpirun --host ./none.txt x":    {`--host ./none.txt: "./none.txt" is not a host name: it contains '/'`},
 		"gorun init":                    {"init: not a command of gorun; gorun run init starts a program of that name"},
 		"gorun --gpus 2,2 x":            {"--gpus 2,2: GPU 2 is named twice"},
 		"gorun --bind-mem near x": {"--bind-mem near: not one of preferred, bind, " +
