@@ -64,7 +64,7 @@ func (h *host) startError(err error, began time.Time) error {
 	refused, isRefused := errors.AsType[*ssh.OpenChannelError](err)
 	switch {
 	case isRefused:
-		failure.Text = printable.Text(fmt.Sprintf("the host refuses to open a session: %s (%s)", refused.Message, refused.Reason))
+		failure.Text = printable.Text(fmt.Sprintf("the host refuses a session: %s (%s)", refused.Message, refused.Reason))
 		failure.Hint = "raise MaxSessions in its sshd_config"
 	case errors.Is(err, context.DeadlineExceeded):
 		failure.Text = "the host does not start commands: the network or its sshd may hang"
