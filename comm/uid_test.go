@@ -330,7 +330,7 @@ func TestKeyFile(t *testing.T) {
 		write("writable", 32, 0o602, 0):   "writable has mode 0602: other users can read or change it",
 		write("theirs", 32, 0o600, 54321): "theirs belongs to user 54321, neither to this one (0) nor to root",
 		write("long", 5000, 0o600, 0):     "long has 5000 bytes, a key at most 4096",
-		fifo:                              "fifo is no regular file",
+		fifo:                              "fifo is not a regular file",
 		filepath.Join(dir, "missing"):     "no such file or directory",
 	} {
 		key, err := comm.ReadKey(path)

@@ -123,8 +123,8 @@ func TestSameGPUs(t *testing.T) {
 	require.Equal(t, []gpu{{PCI: "0000:1b:00.0", Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-5d4f", Memory: 81559 << 20}},
 		parseQuery(smiQuery))
 	const own = `note: {
-{"machine": {"gpus": [{"index": 0, "pci": "0000:1b:00.0", "vendor": "nvidia", "uuid": "GPU-5d4f", "name": ` +
-		`"NVIDIA H100 80GB HBM3", "memory": 85520809984}]}}`
+{"machine": {"gpus": [{"index": 0, "pci_address": "0000:1b:00.0", "vendor": "nvidia", "uuid": "GPU-5d4f", "name": ` +
+		`"NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984}]}}`
 	ours := strings.TrimPrefix(own, "note: {\n")
 	require.NoError(t, sameGPUs([]string{smiQuery, "a note\n" + ours}))
 	for old, wrong := range map[string]string{
