@@ -22,11 +22,14 @@ import (
 // a rank or node has failed.
 func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 	budget := job.RestartBudget{Restarts: s.spec.Restarts}
+	s.settings.detail(fmt.Sprintf("hosts and plan: ready after %s", s.elapsed()))
 	began := time.Now()
 	var before []job.Attempt
 	for {
-		result, err := newHead(&s.call, s.plan, s.active, s.key).run(ctx)
+		h := newHead(&s.call, s.plan, s.active, s.key)
+		result, err := h.run(ctx)
 		s.settings.console = nil
+		h.reportTimes()
 		if err != nil {
 			return result, err
 		}
@@ -59,6 +62,18 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		}
 		s.monitor.setPaused(false)
 	}
+}
+
+// reportTimes says, as a detail, how long the attempt's phases took.
+func (h *head) reportTimes() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.started.IsZero() {
+		return
+	}
+	const unit = 100 * time.Microsecond
+	h.settings.detail(fmt.Sprintf("ranks: started within %s, ran for %s",
+		h.started.Sub(h.began).Round(unit), time.Since(h.started).Round(unit)))
 }
 
 func (s *session) reportRestart(r *job.Result, budget *job.RestartBudget, delay time.Duration) {

@@ -94,6 +94,7 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 		kind = wire.PeerEngine
 	}
 	n.setLink(wire.NewLink(reach.Queued(w.stream)), kind)
+	s.traceFrames(n)
 	n.end, n.copied = w.end, w.copied
 	n.listen()
 	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
@@ -103,6 +104,7 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 func (s *session) serveLocally(n *node) {
 	head, side := reach.Local()
 	n.setLink(head, wire.PeerLocal)
+	s.traceFrames(n)
 	n.served = make(chan error, 1)
 	cfg := s.agentConfig()
 	cfg.Health = s.health

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"gorun/internal/printable"
+	"gorun/launcher/hosts"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/job"
@@ -90,6 +91,13 @@ func (s *session) reportPlan() {
 			s.settings.detail(fmt.Sprintf("program: %s (%s)", app.Path, app.Kind))
 		}
 		s.settings.detail("store: " + s.plan.Store.Why)
+		if len(s.active) > 1 {
+			names := make([]string, len(s.active))
+			for i, n := range s.active {
+				names[i] = n.name
+			}
+			s.settings.detail("hosts: " + hosts.NodeList(names))
+		}
 	}
 	for _, note := range s.plan.Notes {
 		s.settings.note(note)

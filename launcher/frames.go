@@ -87,8 +87,14 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 		}
 		ev.PIDs[rank.Rank] = rank.PID
 	}
+	all := int(h.nodesStarted.Add(1)) == len(h.nodes) // each node reports once
+	if all {
+		h.mu.Lock()
+		h.started = time.Now()
+		h.mu.Unlock()
+	}
 	h.post(ev)
-	if h.settings.started == nil || int(h.nodesStarted.Add(1)) < len(h.nodes) { // each node reports once
+	if !all || h.settings.started == nil {
 		return nil
 	}
 	p := h.plan.Load()

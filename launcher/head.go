@@ -57,6 +57,7 @@ type stalls struct {
 type supervision struct {
 	mu           sync.Mutex // guards all of these
 	sup          *job.Supervisor
+	started      time.Time // when the last node reported its ranks
 	timers       []*time.Timer
 	reportedEnds map[[2]int]bool // by rank and stream, 0 for the rank itself
 	spawns       spawns

@@ -111,6 +111,7 @@ func (s *session) addMembers(members []*join.Member) error {
 		n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
 		n.notify = func(text string) { s.settings.notify(n.name + ": " + text) }
 		n.setLink(wire.NewLink(reach.Queued(m.Conn)), s.memberKind())
+		s.traceFrames(n)
 		n.listen()
 		s.nodes = append(s.nodes, n)
 	}

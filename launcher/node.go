@@ -39,9 +39,11 @@ type node struct {
 	// copied is what --copy sent; nil for nothing.
 	copied *bootstrap.JobDir
 
-	notify  func(string)
-	notices atomic.Int32 // of the agent, since the last start of ranks
-	facts   job.Facts
+	notify func(string)
+	// received is called for each frame; nil: for none.
+	received func(wire.Type)
+	notices  atomic.Int32 // of the agent, since the last start of ranks
+	facts    job.Facts
 	// addresses are those that the node reported.
 	addresses []netip.Addr
 
@@ -65,6 +67,21 @@ func (n *node) setLink(link *wire.Link, kind wire.Peer) {
 	link.Guard(kind)
 }
 
+// traceFrames implements WithFrames.
+func (c *call) traceFrames(n *node) {
+	if !c.settings.frames {
+		return
+	}
+	n.received = func(t wire.Type) {
+		if t != wire.TypeOutput {
+			c.settings.detail(fmt.Sprintf("%s: from %s: %s", c.elapsed(), n.name, t))
+		}
+	}
+	n.link.OnSend(func(t wire.Type) {
+		c.settings.detail(fmt.Sprintf("%s: to %s: %s", c.elapsed(), n.name, t))
+	})
+}
+
 // maxAnswers limits unread answers: a node gets one request at a time, except for the store's.
 const maxAnswers = 4
 
@@ -83,6 +100,9 @@ func (n *node) readLoop() {
 		}
 		if err == nil {
 			n.missedHeartbeats.Store(0)
+			if n.received != nil {
+				n.received(f.Type)
+			}
 			err = n.dispatch(f)
 		}
 		if err != nil {

@@ -42,6 +42,7 @@ type settings struct {
 	planned        func(*job.Plan)
 	started        func(*job.Plan, []int)
 	registry       []string
+	frames         bool
 	offline        bool
 }
 
@@ -80,6 +81,9 @@ func WithSignalsHeld(hold func()) Option { return func(s *settings) { s.hold = h
 // between the lines of ranks, or "" for none. It is called on several goroutines. By default
 // messages are dropped.
 func WithNotices(f func(Notice) string) Option { return func(s *settings) { s.notice = f } }
+
+// WithFrames sends a detail for each message between the launcher and its agents, except the ranks' output.
+func WithFrames() Option { return func(s *settings) { s.frames = true } }
 
 // WithExecutable names a program that calls [Main], for the guard to run if this process is killed.
 func WithExecutable(path string) Option { return func(s *settings) { s.executable = path } }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,7 @@ import (
 type call struct {
 	settings settings
 	spec     Spec
+	opened   time.Time // when the caller called Run or Plan
 	signals  *signals
 	monitor  *monitor      // nil without WithRegistry
 	engine   *engineAgents // nil unless a resource manager's command starts the agents
@@ -63,7 +65,7 @@ type session struct {
 }
 
 func newSession(spec Spec, options []Option) *session {
-	s := &session{call: call{spec: spec, settings: settings{
+	s := &session{call: call{spec: spec, opened: time.Now(), settings: settings{
 		stdout: os.Stdout, stderr: os.Stderr, hold: func() {}, subscribe: func(chan<- os.Signal) {},
 		progress: func(*Progress) func() { return func() {} }, planned: func(*job.Plan) {},
 	}}}
@@ -119,6 +121,9 @@ func (s *session) applyTask() {
 	j.NodeRank, j.NumNodes = j.Task.Rank, j.Task.NumRanks
 	s.spec.Join, s.spec.PerNode = &j, job.Count{Kind: job.CountFixed, N: 1}
 }
+
+// elapsed returns how long the call has taken, for details.
+func (c *call) elapsed() time.Duration { return time.Since(c.opened).Round(100 * time.Microsecond) }
 
 // claimProcess implements AsWholeProcess.
 func (c *call) claimProcess() error {

@@ -47,6 +47,9 @@ func runJob(inv dialect.Invocation) int {
 	if err := createFiles(inv); err != nil {
 		return reportStartFailure(err).ExitCode
 	}
+	if inv.Verbose > 1 {
+		options = append(options, launcher.WithFrames())
+	}
 	if inv.Display.Processes != "" {
 		options = append(options, launcher.WithStarted(func(p *job.Plan, pids []int) {
 			notifyError("--output-proctable", writeTo(inv.Display.Processes, processTable(p, pids)))

@@ -11,6 +11,7 @@ type Link struct {
 	*Reader
 	rw    io.ReadWriteCloser
 	guard *guard // nil: any frame may come
+	sent  func(Type)
 
 	mu  sync.Mutex
 	buf []byte
@@ -18,8 +19,11 @@ type Link struct {
 
 // NewLink returns a link over rw, which Close closes.
 func NewLink(rw io.ReadWriteCloser) *Link {
-	return &Link{Reader: NewReader(rw), rw: rw}
+	return &Link{Reader: NewReader(rw), rw: rw, sent: func(Type) {}}
 }
+
+// OnSend has f called before a control frame is sent, without a lock. Call it before the first frame.
+func (l *Link) OnSend(f func(Type)) { l.sent = f }
 
 // keptControl is how many bytes of a control frame's buffer are kept for the next: long ones are rare, and there may
 // be thousands of links.
@@ -27,6 +31,7 @@ const keptControl = 1 << 10
 
 // Send writes a control frame.
 func (l *Link) Send(m Message) error {
+	l.sent(m.Type())
 	start, ok := m.(*Start)
 	l.guard.sending(m.Type(), ok && start.MPI.Offered)
 	return l.write(func(b []byte) []byte { return AppendControl(b, m) })
@@ -40,6 +45,7 @@ func Encode(m Message) ([]byte, error) {
 
 // SendEncoded writes a frame that Encode returned. A connection may keep the slice, which must not change any more.
 func (l *Link) SendEncoded(frame []byte) error {
+	l.sent(Type(frame[4]))
 	l.guard.sending(Type(frame[4]), false)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -123,7 +123,7 @@ func (p *Line) ownLook() []Option {
 		},
 		{
 			Names: []string{"verbose", "v"}, Family: familyLoudness, Counts: true, Set: p.setVerbose,
-			Help: "print decisions and their reasons; -vv prints more",
+			Help: "print plan, hosts and timings; -vv adds messages to agents",
 		},
 		{Names: []string{"version", "V"}, From: NoVar, Help: "print the version", Set: Switch(&p.version)},
 		{Names: []string{"help", "h"}, From: NoVar, Help: "print this help", Set: Switch(&p.help)},
