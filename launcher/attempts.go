@@ -28,7 +28,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 	for {
 		h := newHead(&s.call, s.plan, s.active, s.key)
 		result, err := h.run(ctx)
-		s.settings.console = nil
+		s.settings.console.Store(nil)
 		h.reportTimes()
 		if err != nil {
 			return result, err

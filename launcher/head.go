@@ -96,7 +96,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	}
 	h.console = output.NewConsole(h.consoleConfig())
 	h.nccl.init(h)
-	h.settings.console = h.console
+	h.settings.console.Store(h.console)
 	h.monitor.attach(h)
 	h.signals.hold()
 	h.stdin = h.newStdinPump()

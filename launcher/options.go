@@ -3,6 +3,7 @@ package launcher
 import (
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"gorun/internal/printable"
@@ -27,7 +28,7 @@ type settings struct {
 	subscribe      func(chan<- os.Signal)
 	hold           func()
 	notice         func(Notice) string
-	console        *output.Console // notices go through it while it is open
+	console        atomic.Pointer[output.Console] // notices go through it while it is open
 	wholeProcess   bool
 	subreaper      bool
 	executable     string
@@ -138,11 +139,11 @@ func (s *settings) send(n Notice) {
 	if s.notice == nil {
 		return
 	}
-	line := s.notice(n)
+	line, console := s.notice(n), s.console.Load()
 	switch {
 	case line == "":
-	case s.console != nil:
-		s.console.Notice(line)
+	case console != nil:
+		console.Notice(line)
 	default:
 		_, _ = io.WriteString(s.stderr, line+"\n") // nobody to report to
 	}
