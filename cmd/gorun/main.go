@@ -95,7 +95,7 @@ func reportUsage(stderr io.Writer, err error) int {
 		notify(stderr, fmt.Sprintf("and %d more like these", more))
 	}
 	if hint := usage.Hint(); hint != "" {
-		notify(stderr, hint)
+		notify(stderr, "hint: "+hint)
 	}
 	return job.ExitUsage
 }

@@ -118,7 +118,7 @@ func suggestCommand(err error, spec launcher.Spec) error {
 		return err
 	}
 	if command := dialect.CommandFor(spec.Apps[0].Program, commandNames()); command != "" {
-		e.Hint = "run " + command
+		e.Hint = "run `" + command + "`"
 	}
 	return err
 }

@@ -603,9 +603,9 @@ func TestUsageErrorUnwraps(t *testing.T) {
 // TestHints: errors about existing options suggest --help.
 func TestHints(t *testing.T) {
 	for line, want := range map[string]string{
-		"mpirun -n 2":                  "run mpirun --help",
-		"mpirun --nonsense x":          "run mpirun --help",
-		"mpiexec -n 1 a : --nosense b": "run mpiexec --help",
+		"mpirun -n 2":                  "run `mpirun --help`",
+		"mpirun --nonsense x":          "run `mpirun --help`",
+		"mpiexec -n 1 a : --nosense b": "run `mpiexec --help`",
 		"gorun -np x y":                "",
 		"mpirun -H a:x y":              "",
 	} {

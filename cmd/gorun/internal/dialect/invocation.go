@@ -108,7 +108,7 @@ func (e *UsageError) Unwrap() error { return e.Problems }
 // Hint returns which command helps, or "" if the problems say what to do.
 func (e *UsageError) Hint() string {
 	if needed, ok := errors.AsType[helpNeeded](e.Problems); ok {
-		return "run " + cmp.Or(needed.command, e.Dialect.Name+" --help")
+		return "run `" + cmp.Or(needed.command, e.Dialect.Name+" --help") + "`"
 	}
 	return ""
 }
