@@ -45,7 +45,7 @@ type Host struct {
 	Program *Program `json:"program,omitempty"`
 	Python  Python   `json:"python,omitzero"`
 	// Libraries maps the libraries of fabrics that were found to their paths.
-	Libraries map[string]string `json:"libraries,omitempty"`
+	Libraries map[string]string `json:"libraries,omitzero"`
 
 	Machine    placement.Machine `json:"machine"`
 	NVIDIA     *NVIDIA           `json:"nvidia,omitempty"`
