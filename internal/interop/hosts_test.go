@@ -300,7 +300,7 @@ func refusals(t *testing.T, f fleet) {
 		"-H h1:0 true":             `-H h1:0: "h1:0": the number of slots is "0", not a number from 1 to 1048576`,
 		"-H h[1- true":             `-H h[1-: "h[1-": missing ]`,
 		"-H h1 --hostfile /n true": "--hostfile /n: open /n: no such file or directory",
-		"-H h1,h5 true":            "h5: resolve: ",
+		"-H h1,h5 true":            "h5: cannot resolve host name: ",
 	} {
 		got := f.gorun(words(line)...).run(t)
 		require.Contains(t, []int{2, 125}, got.code, line)

@@ -237,7 +237,7 @@ func TestMPIMode(t *testing.T) {
 		library := testneeds.NeedMPICompiler(t, layer)
 		said := mpiJob(library, "-n", "2", "--mpi", mode, compiled(t, library, "hello")).succeed(t)
 		require.Equal(t, helloLines(2, 0, universe(library, 2), everybody(2)), linesOf(said))
-		got := mpiJob(library, "-n", "2", "--mpi", "none", compiled(t, library, "ends")).run(t)
+		got := mpiJob(library, "-n", "2", "--mpi", "none", compiled(t, library, "ends"), "linger").run(t)
 		require.Zero(t, got.code, got.stderr)
 		require.Equal(t, 2, strings.Count(got.stdout, "rank 0 of 1: sum 0"), got.stdout)
 		require.Equal(t, 1, strings.Count(got.stderr, "libmpi"), "one warning names the library: %s", got.stderr)

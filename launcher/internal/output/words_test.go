@@ -49,7 +49,7 @@ func TestTemplate(t *testing.T) {
 	}
 	_, err := ParseTemplate("a ${node} b")
 	require.EqualError(t, err,
-		`--log-line-prefix-template "a ${node} b": unknown name "${node}"; known are ${role_name}, ${local_rank}, `+
+		`--log-line-prefix-template "a ${node} b": unknown name "${node}"; known: ${role_name}, ${local_rank}, `+
 			`${rank} and ${hostname}`)
 	_, err = ParseTemplate("$rank_")
 	require.ErrorContains(t, err, `unknown name "$rank_"`)
