@@ -35,7 +35,7 @@ func codeFaults() []fault {
 			act: func(s *scene) {
 				s.launch(work{ranks: 2, options: []string{"--timeout", "1"}, program: role("rank", "ignore", "setsid")})
 				s.assembled("setsid")
-			}, check: together(ends(124), contains(onStderr, "deadline")),
+			}, check: together(ends(124), contains(onStderr, "timed out after ")),
 		},
 		{name: "unknown option", criterion: "exit code not 0 and the option named; no rank started", act: func(s *scene) {
 			s.launch(work{ranks: 2, options: []string{"--no-such-option"}, program: role("print")})

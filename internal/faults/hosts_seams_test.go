@@ -58,7 +58,7 @@ func seamFaults() []hostFault {
 				s.spread("daemon", "default", "--timeout", "3")
 				s.mute = []string{"h2"}
 				s.strike(func() error { return s.set.Freeze("h2") }, func() error { return s.set.Thaw("h2") })
-			}, check: says(124, "deadline"),
+			}, check: says(124, "timed out after "),
 		},
 		{
 			name: "two hosts cut", soak: true, deadline: cutDeadline, criterion: "exit code 125, the hosts named as silent",

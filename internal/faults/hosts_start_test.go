@@ -20,7 +20,7 @@ func unreachableFaults() []hostFault {
 			act: func(s *hostScene) {
 				s.freezeSSHD("h2")
 				s.unreached("-H", "h1:1,h2:1,no-such-user@h3:1,no-such-host:1")
-			}, check: says(125, "h2: key exchange: ", "h3: authentication: ", "no-such-host: resolve: "),
+			}, check: says(125, "h2: key exchange: ", "h3: authentication: ", "no-such-host: cannot resolve host name"),
 		},
 		{
 			name: "host cut before the start", soak: true, criterion: "host, step and time named; exit code 125",

@@ -30,7 +30,7 @@ func slurmRankFaults() (all []slurmFault) {
 					s.order(ranks[3], "%s", row.order)
 				},
 				check: func(s *slurmScene, got outcome) {
-					saysInSlurm(row.code, "rank 3 failed first: ", " ("+node+", pid ", row.how, "rank 3 says line 2")(s, got)
+					saysInSlurm(row.code, "rank 3 failed first: ", node+", pid ", row.how, "rank 3 says line 2")(s, got)
 					once := strings.Count(got.stderr, "rank 3 failed first") == 1 || form == gorunEveryNode // or per node
 					s.require(once, "named more than once: %s", s.said())
 				},

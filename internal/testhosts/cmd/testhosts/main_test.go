@@ -66,7 +66,7 @@ func TestCommand(t *testing.T) {
 		"unknown verb":            {"dance"},
 		"needs one host":          {"cut"},
 		`no host "h7"`:            {"cut", "h7"},
-		"is not stop, kill":      {"sshd", "h1", "dance"},
+		"is not stop, kill":       {"sshd", "h1", "dance"},
 		"a number of hosts":       {"up", "many"},
 		"a number of millisecond": {"slow", "h1", "much"},
 	} {
