@@ -164,7 +164,7 @@ func compare(m *model, training []image, slices int, together time.Duration) err
 		slices, rate(together), gain)
 	if gain < 1 && slices > 1 {
 		fmt.Println("Together they are slower: other programs use the CPUs, there are fewer CPUs than ranks, or a step has " +
-			"too little\nwork to divide (try -hidden 1024 -batch 256).")
+			"too little\nwork to divide: raise -hidden and -batch.")
 	}
 	fmt.Printf("all %d weights have the same bits (%08x) together and alone\n", count, m.fingerprint())
 	return nil
