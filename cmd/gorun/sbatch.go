@@ -247,7 +247,7 @@ func (o *sbatchOptions) missingProgram() (text string, certain bool) {
 		}
 		if _, err := exec.LookPath(app.Program); !found && err != nil {
 			return app.Program +
-				": no such program here, nor in PATH; of one that the nodes alone have write the absolute path", true
+				": not found here or in PATH; if only the nodes have it, write its absolute path", true
 		}
 	}
 	return text, false

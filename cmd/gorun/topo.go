@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -124,6 +125,10 @@ func (o *topoOptions) check(words []string) {
 }
 
 func (o *topoOptions) run() error {
+	if o.example == "list" {
+		_, err := fmt.Fprintln(o.stdout, strings.Join(placement.Examples(), "\n"))
+		return err
+	}
 	if o.save != "" {
 		return o.saveMachine()
 	}

@@ -170,7 +170,7 @@ var common = []Example{
 	{"max-restarts", "restart all ranks up to N times after a failure"},
 	{"timeout", "stop the job after D: 90, 30m, 2h"},
 	{"hang-timeout", "show what ranks do if nothing happens for D"},
-	{"dry-run", "show the plan and start nothing"},
+	{"dry-run", "show the plan, start nothing; --offline: contact no host"},
 	{"verbose", "show what was decided; -q shows less"},
 }
 
