@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"gorun/internal/printable"
-	"gorun/launcher/hosts"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/job"
@@ -91,12 +90,8 @@ func (s *session) reportPlan() {
 			s.settings.detail(fmt.Sprintf("program: %s (%s)", app.Path, app.Kind))
 		}
 		s.settings.detail("store: " + s.plan.Store.Why)
-		if len(s.active) > 1 {
-			names := make([]string, len(s.active))
-			for i, n := range s.active {
-				names[i] = n.name
-			}
-			s.settings.detail("hosts: " + hosts.NodeList(names))
+		if names := s.plan.Hosts(); len(names) > 1 {
+			s.settings.detail("hosts: " + job.HostRanges(names))
 		}
 	}
 	for _, note := range s.plan.Notes {

@@ -63,10 +63,8 @@ func newEnvironment(p *job.Plan, tune job.Tune) environment {
 		value := v.Shown()
 		e.add(v, envVariable{Value: &value})
 	}
-	remote := false
-	for _, n := range p.Nodes {
-		e.hosts, remote = append(e.hosts, n.Name), remote || n.Remote
-	}
+	e.hosts = p.Hosts()
+	remote := slices.ContainsFunc(p.Nodes, func(n job.Node) bool { return n.Remote })
 	nodes, ranks := environments(p)
 	e.addEach("host", nodes)
 	e.addEach("rank", ranks)

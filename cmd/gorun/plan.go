@@ -101,11 +101,7 @@ func jobRows(p *job.Plan, mpi bool) [][]string {
 
 // hostRows lists the hosts of a job on several.
 func hostRows(p *job.Plan) (rows [][]string) {
-	names := make([]string, len(p.Nodes))
-	for i, n := range p.Nodes {
-		names[i] = n.Name
-	}
-	if len(names) > 1 {
+	if names := p.Hosts(); len(names) > 1 {
 		rows = append(rows, []string{"hosts", job.HostRanges(names)})
 	}
 	if len(p.Unused) > 0 {

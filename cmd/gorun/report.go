@@ -38,10 +38,7 @@ func newReport(spec launcher.Spec, p *job.Plan, result *launcher.Result, began t
 		}
 		return r
 	}
-	for _, n := range p.Nodes {
-		r.Hosts = append(r.Hosts, n.Name)
-	}
-	r.WorldSize = len(p.Ranks)
+	r.Hosts, r.WorldSize = p.Hosts(), len(p.Ranks)
 	return r
 }
 

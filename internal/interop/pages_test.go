@@ -156,7 +156,7 @@ func (g guide) start(t *testing.T, block pages.Block, line string) *running {
 		return j.with(slurm.Cluster(t).Environ()...).with(g.environ...).start(t)
 	}
 	j.argv = g.fleet.Command(host, j.argv...).Args
-	return j.with("GORUN_SSH_CONFIG=/root/.ssh/config").start(t)
+	return j.with("GORUN_SSH_CONFIG=" + g.fleet.SSHConfig()).start(t)
 }
 
 // command runs a command and compares its output with that of the page.

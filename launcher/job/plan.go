@@ -114,6 +114,15 @@ func (p *Plan) AppsOf(node int) []AppRun {
 	return p.Apps
 }
 
+// Hosts returns the names of the nodes' hosts.
+func (p *Plan) Hosts() []string {
+	names := make([]string, len(p.Nodes))
+	for i, n := range p.Nodes {
+		names[i] = n.Name
+	}
+	return names
+}
+
 // RoleOf returns the role of a node's ranks.
 func (p *Plan) RoleOf(node int) string { return cmp.Or(p.Nodes[node].Role, p.Role) }
 

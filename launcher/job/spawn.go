@@ -180,10 +180,7 @@ func (p *Plan) nodesFor(facts []Facts, req SpawnRequest, app world.SpawnApp) (no
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(p.Nodes))
-	for i, n := range p.Nodes {
-		names[i] = n.Name
-	}
+	names := p.Hosts()
 	for _, h := range wanted {
 		if !slices.ContainsFunc(names, func(name string) bool { return hosts.SameName(name, h.Name) }) {
 			return nil, fmt.Errorf("host %s: the job has %s", h.Name, HostRanges(names))

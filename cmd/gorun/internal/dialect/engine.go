@@ -141,7 +141,7 @@ func (p *Line) chooseFromEngine(named []hosts.Host, from string) bool {
 	}
 	chosen, err := hosts.Select(found.Hosts, hosts.Merge(wanted))
 	if err != nil || slices.ContainsFunc(named, func(h hosts.Host) bool { return h.User != "" || h.Port != 0 }) {
-		p.verbose("%s: with users or ports in %s all gorun reaches hosts over SSH", found.Job, from)
+		p.verbose("%s: with users or ports in %s, gorun reaches all hosts over SSH", found.Job, from)
 		return false
 	}
 	if p.someAppsOpen() {
@@ -172,7 +172,7 @@ func (p *Line) noteOutside(wanted []hosts.Host) bool {
 	if found.Task != nil {
 		of = "step " + found.Task.Step
 	}
-	p.note("%s %s not among the nodes of %s (%s): all gorun reaches hosts over SSH", hosts.NodeList(outside), are,
+	p.note("%s %s not among the nodes of %s (%s): gorun reaches all hosts over SSH", hosts.NodeList(outside), are,
 		of, hosts.NodeList(hosts.Names(found.Hosts)))
 	return true
 }
@@ -206,7 +206,7 @@ func (p *Line) useEngineHosts(all []hosts.Host, from string) {
 	start := found.Start(all)
 	switch ssh := cmp.Or(p.reach.commandFrom, p.reach.configFrom); {
 	case ssh != "":
-		p.verbose("%s: its gorun reaches hosts over SSH, as %s says", found.Job, ssh)
+		p.verbose("%s: gorun reaches its hosts over SSH (%s)", found.Job, ssh)
 		start = engine.Start{Engine: start.Engine, Job: start.Job}
 	case start.Once != nil:
 		p.verbose("%s: agents are started by %s", found.Job, strings.Join(start.Once, " "))
@@ -214,7 +214,7 @@ func (p *Line) useEngineHosts(all []hosts.Host, from string) {
 		spec.Reach.Command = start.PerHost
 		p.verbose("%s: hosts are reached by %s", found.Job, strings.Join(start.PerHost, " "))
 	default:
-		p.verbose("%s: its gorun reaches hosts over SSH", found.Job)
+		p.verbose("%s: gorun reaches its hosts over SSH", found.Job)
 	}
 	if start.Once == nil {
 		all = p.mergeHere(all)

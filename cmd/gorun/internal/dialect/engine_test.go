@@ -95,7 +95,7 @@ func TestAllocationVerbose(t *testing.T) {
 	require.Equal(t, "Slurm job 17: SLURM_JOB_ID=17; SLURM_TASKS_PER_NODE=2(x4)", notes[0])
 	require.Contains(t, notes[1], "Slurm job 17: agents are started by srun --overlap ")
 	notes = mustParse(t, "gorun -v -H me@n1 x", allocation...).Notes
-	require.Equal(t, "Slurm job 17: with users or ports in -H me@n1 all gorun reaches hosts over SSH", notes[1])
+	require.Equal(t, "Slurm job 17: with users or ports in -H me@n1, gorun reaches all hosts over SSH", notes[1])
 	notes = mustParse(t, "gorun x", append([]string{"PATH="}, allocation...)...).Notes
 	require.Contains(t, notes[0], "Slurm job 17: srun is not in PATH, so gorun reaches the job's nodes over SSH")
 	notes = mustParse(t, "gorun --nnodes 2 --master-addr n1 x", allocation...).Notes
@@ -116,17 +116,17 @@ func TestHostsOutsideAllocation(t *testing.T) {
 	}{
 		{
 			"gorun -H n1:2,elsewhere x", allocation, "n1:2 elsewhere",
-			"elsewhere is not among the nodes of Slurm job 17 (n[1-4]): all gorun reaches hosts over SSH",
+			"elsewhere is not among the nodes of Slurm job 17 (n[1-4]): gorun reaches all hosts over SSH",
 		},
 		{
 			"gorun -H n5,n1,n6 x", allocation, "n5 n1 n6",
-			"n[5-6] are not among the nodes of Slurm job 17 (n[1-4]): all gorun reaches hosts over SSH",
+			"n[5-6] are not among the nodes of Slurm job 17 (n[1-4]): gorun reaches all hosts over SSH",
 		},
 		{
 			"gorun --hostfile cluster.txt x", allocation, "node1:2 node2:2 node3:2 node4:2",
-			"node[1-4] are not among the nodes of Slurm job 17 (n[1-4]): all gorun reaches hosts over SSH",
+			"node[1-4] are not among the nodes of Slurm job 17 (n[1-4]): gorun reaches all hosts over SSH",
 		},
-		{"gorun -H n1,n4 x", alone, "n1 n4", "n4 is not among the nodes of step 17.0 (n1): all gorun reaches hosts over SSH"},
+		{"gorun -H n1,n4 x", alone, "n1 n4", "n4 is not among the nodes of step 17.0 (n1): gorun reaches all hosts over SSH"},
 	} {
 		inv := mustParse(t, c.line, c.environ...)
 		require.Equal(t, c.hosts, slotted(inv.Spec.Hosts))

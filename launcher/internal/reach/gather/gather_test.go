@@ -284,7 +284,7 @@ func TestHintNodes(t *testing.T) {
 
 	script := "#!/bin/sh\n[ \"$*\" = 'show node --oneliner n1,n2,n3' ] && echo NodeName=n2 State=DOWN\n"
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "scontrol"), []byte(script), 0o755))
-	require.Equal(t, "add `--exclude n2` to leave out what is down in the allocation", hint(m, cfg, "srun"))
+	require.Equal(t, "add `--exclude n2` to leave out nodes of the allocation that are down", hint(m, cfg, "srun"))
 }
 
 func TestEnding(t *testing.T) {

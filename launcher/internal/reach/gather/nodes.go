@@ -44,11 +44,7 @@ const scontrolLimit = 2 * time.Second
 func hintNodes(cfg *Config) string {
 	list := hosts.NodeList(cfg.Nodes)
 	if down := downNodes(cfg); len(down) > 0 {
-		are := "are"
-		if len(down) == 1 {
-			are = "is"
-		}
-		return fmt.Sprintf("add `--exclude %s` to leave out what %s down in the allocation", hosts.NodeList(down), are)
+		return fmt.Sprintf("add `--exclude %s` to leave out nodes of the allocation that are down", hosts.NodeList(down))
 	}
 	return fmt.Sprintf("run `sinfo -N -n %s` to see whether a node is down, and add `--exclude NODE` to leave it out; "+
 		"compare SLURM_JOB_NODELIST with the nodes of the job: `scontrol show job`", list)
