@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -84,6 +85,7 @@ func newGuide(t *testing.T, f fleet, p pages.Page, programs string, mpi testneed
 	copyProgram(t, example(t, "mpi/hello.c"), filepath.Join(dir, "hello.c"))
 	require.NoError(t, os.Symlink(programs, filepath.Join(dir, "bin")))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "jobs"), 0o700))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "printed"), 0o600)) // rank 2 fails after rank 0 has printed
 	home := filepath.Join(dir, "home")
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".local", "bin"), 0o755))
 	return guide{p, f, dir, []string{
