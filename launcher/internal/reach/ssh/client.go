@@ -135,13 +135,25 @@ func (c *Client) reach(b *budget, target remote.Target) (*login, error) {
 // login is an authenticated connection.
 type login struct {
 	client *ssh.Client
-	proxy  *proxy // the proxy command below it, nil for none
+	proxy  *proxy        // the proxy command below it, nil for none
+	ended  chan struct{} // closed when the connection is
+}
+
+// newLogin returns a login over an authenticated connection.
+func newLogin(client *ssh.Client, proxy *proxy) *login {
+	l := &login{client, proxy, make(chan struct{})}
+	go func() {
+		defer close(l.ended)
+		_ = client.Wait()
+	}()
+	return l
 }
 
 // Close closes the connection and what is below it.
 func (l *login) Close() error {
 	err := l.client.Close()
 	l.proxy.kill()
+	<-l.ended // so that no command starts from now on
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -191,7 +203,7 @@ func (c *Client) tryLogin(b *budget, s *settings, chain []remote.Target) (*login
 		proxy.kill()
 		return nil, err
 	}
-	return &login{client, proxy}, nil
+	return newLogin(client, proxy), nil
 }
 
 // connect makes the connection that SSH uses: TCP, a proxy command (which is returned, too), or a channel of a jump

@@ -109,7 +109,7 @@ func (c *Client) keepJump(b *budget, chain []remote.Target, j *jump) {
 	own.stop()
 	close(j.ready)
 	if j.err == nil {
-		_ = j.login.client.Wait()
+		<-j.login.ended
 	}
 	c.jumps.mu.Lock()
 	defer c.jumps.mu.Unlock()

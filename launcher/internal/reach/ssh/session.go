@@ -35,6 +35,12 @@ func (h *host) Close() error {
 // Start runs a line by the user's login shell, without a terminal and without any of our environment.
 func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 	began := time.Now()
+	// Before the call and during it: x/crypto waits forever for a channel that it opens after the connection has ended.
+	select {
+	case <-h.login.ended:
+		return nil, h.startError(io.EOF, began)
+	default:
+	}
 	var p *process
 	var err error
 	done := make(chan struct{})
@@ -42,21 +48,25 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 		defer close(done)
 		p, err = start(h.login, line)
 	}()
+	var why error
 	select {
 	case <-done:
 		if err != nil {
 			return nil, h.startError(err, began)
 		}
 		return p, nil
+	case <-h.login.ended:
+		why = io.EOF
 	case <-ctx.Done():
-		go func() {
-			<-done // closing the connection would end it
-			if p != nil {
-				_ = p.Close()
-			}
-		}()
-		return nil, h.startError(fmt.Errorf("given up: %w", context.Cause(ctx)), began)
+		why = fmt.Errorf("given up: %w", context.Cause(ctx))
 	}
+	go func() {
+		<-done // closing the connection would end it
+		if p != nil {
+			_ = p.Close()
+		}
+	}()
+	return nil, h.startError(why, began)
 }
 
 func (h *host) startError(err error, began time.Time) error {
