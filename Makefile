@@ -7,22 +7,36 @@ COMMIT   := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
 VERSION  ?= $(or $(TAG:v%=%),$(shell cat VERSION)$(if $(COMMIT),+$(COMMIT)))
 TAGS     := urfave_cli_no_docs
 LDFLAGS  := -s -w -X gorun/internal/version.Version=$(VERSION)
-GOBUILD  := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)"
+GOBUILD   = CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)"
 # With cgo for NVIDIA's library, which is bound function by function when it is called (-z lazy): the driver's may lack some.
 GPUBUILD := CGO_ENABLED=1 CGO_CFLAGS=-Wno-deprecated-declarations \
 	$(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy"
 
+# Where `make gorun` puts it.
+BIN      ?= bin
+
 .DEFAULT_GOAL := help
-.PHONY: help build gorun gorun-gpu static demo test test-faults race lint fuzz bench soak docs site site-test man gpu clean
+.PHONY: help build gorun agents gorun-gpu static demo test test-faults race lint fuzz bench soak docs site site-test man gpu clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: gorun gorun-gpu ## bin/gorun for this machine (static, no cgo), its other name bin/torchrun, and bin/gorun-gpu (cgo)
 
-gorun:
-	$(GOBUILD) -o bin/gorun ./cmd/gorun
-	@ln -sf gorun bin/torchrun
+gorun static: private TAGS := $(TAGS),agents
+
+gorun: agents
+	$(GOBUILD) -o $(BIN)/gorun ./cmd/gorun
+	@ln -sf gorun $(BIN)/torchrun
+
+# What gorun copies to other hosts: the tag agents makes it a part of gorun.
+AGENTS := launcher/internal/reach/bootstrap/agents
+agents:
+	@mkdir -p $(AGENTS)
+	for arch in amd64 arm64; do \
+		GOOS=linux GOARCH=$$arch $(GOBUILD) -o $(AGENTS)/agent-$$arch ./launcher/internal/agentprogram || exit; \
+	done
+	cd $(AGENTS) && gzip -9nfk agent-amd64 agent-arm64 && sha256sum agent-amd64* agent-arm64* >SHA256SUMS
 
 gorun-gpu:
 	@rm -f bin/gorun-gpu; cc=$$($(GO) env CC); \
@@ -30,7 +44,7 @@ gorun-gpu:
 		echo "bin/gorun-gpu is left out, as there is no C compiler ($$cc): NVLinks, memory, MIG and users of NVIDIA's GPUs will not be known, and there is no gorun bench"; \
 	else set -x; $(GPUBUILD) -o bin/gorun-gpu ./cmd/gorun; fi
 
-static: ## build/gorun-linux-amd64 and build/gorun-linux-arm64
+static: agents ## build/gorun-linux-amd64 and build/gorun-linux-arm64
 	GOOS=linux GOARCH=amd64 $(GOBUILD) -o build/gorun-linux-amd64 ./cmd/gorun
 	GOOS=linux GOARCH=arm64 $(GOBUILD) -o build/gorun-linux-arm64 ./cmd/gorun
 

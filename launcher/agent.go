@@ -7,11 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"gorun/env"
+	"gorun/internal/version"
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/reach/gather"
@@ -26,45 +23,40 @@ const WireVersion = wire.Version
 // other end of in and out, and returns when the connection has ended and nothing of the job is left
 // here. The process must exist for that alone; see [AsWholeProcess].
 func ServeAgent(in, out *os.File, options ...Option) error {
-	c, err := newAgentCall(options)
+	_, cfg, err := standaloneAgent(options)
 	if err != nil {
 		return err
 	}
-	cfg := c.agentConfig()
-	in = pollable(in)
-	cfg.Environ, cfg.Lease, cfg.Link = c.spec.Environ, firstLease, in
-	err = agent.Serve(wire.NewLink(reach.Queued(pair{in, pollable(out)})), cfg)
-	if err == io.EOF { // the head is done
-		return nil
-	}
-	return err
+	return agent.ServeStreams(in, out, cfg)
 }
 
-// newAgentCall is for a process that is an agent and nothing else.
-func newAgentCall(options []Option) (*call, error) {
-	c := &call{settings: settings{wholeProcess: true}, spec: Spec{Environ: env.Inherited()}}
+// standaloneAgent is for a process that is an agent and nothing else.
+func standaloneAgent(options []Option) (*call, agent.Config, error) {
+	c := &call{}
 	for _, o := range options {
 		o(&c.settings)
 	}
-	return c, c.claimProcess()
+	cfg, err := agent.Standalone(agent.Config{
+		Executable: c.settings.executable, NVML: c.settings.nvml, Version: version.String(),
+	})
+	c.spec.Environ = cfg.Environ
+	return c, cfg, err
 }
 
 // JoinAgent is [ServeAgent] for an agent that a resource manager starts, together with those of all
 // other nodes. It reads from file, or from in if file is "", where its head is. It reports signals
 // of [WithSignals] to the head, since the resource manager sends them to the ranks, too.
 func JoinAgent(in *os.File, file string, options ...Option) error {
-	c, err := newAgentCall(options)
+	c, cfg, err := standaloneAgent(options)
 	if err != nil {
 		return err
 	}
-	signals := c.reportedSignals()
+	cfg.Signals = c.reportedSignals()
 	invitation, conn, err := c.dialHead(in, file)
 	if err != nil {
 		return err
 	}
-	cfg := c.agentConfig()
-	cfg.Environ, cfg.Lease, cfg.Signals, cfg.Engine = c.spec.Environ, firstLease, signals, agent.EngineSignalsAgents
-	cfg.Link = socketOf(conn)
+	cfg.Link, cfg.Engine = socketOf(conn), agent.EngineSignalsAgents
 	if invitation.Signals {
 		cfg.Engine = agent.EngineSignalsAll
 	}
@@ -105,9 +97,6 @@ func removeBrought(i *gather.Invitation) {
 	}
 }
 
-// firstLease limits an agent's wait for the head's first frame: a link may be cut before that.
-const firstLease = 15 * time.Second
-
 // socketOf returns the socket of a connection, encrypted or not.
 func socketOf(conn net.Conn) syscall.Conn {
 	if encrypted, ok := conn.(interface{ NetConn() net.Conn }); ok {
@@ -115,24 +104,4 @@ func socketOf(conn net.Conn) syscall.Conn {
 	}
 	socket, _ := conn.(syscall.Conn)
 	return socket
-}
-
-// pair is a stream made of two files.
-type pair struct{ in, out *os.File }
-
-func (p pair) Read(b []byte) (int, error)  { return p.in.Read(b) }
-func (p pair) Write(b []byte) (int, error) { return p.out.Write(b) }
-
-func (p pair) Close() error {
-	_ = p.out.Close()
-	return p.in.Close()
-}
-
-// pollable returns the file such that Close interrupts Read, if it supports that.
-func pollable(f *os.File) *os.File {
-	fd := int(f.Fd()) // Fd makes the file blocking
-	if unix.SetNonblock(fd, true) != nil {
-		return f
-	}
-	return os.NewFile(uintptr(fd), f.Name())
 }

@@ -3,12 +3,10 @@ package launcher
 import (
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"gorun/env"
+	"gorun/launcher/internal/agent"
 	"gorun/launcher/job"
 )
 
@@ -31,19 +29,8 @@ func lookup(environ []string, name string) (string, bool) {
 	return "", false
 }
 
-// withoutSecret removes the secret of joining nodes: neither ranks nor programs that reach hosts
-// may get it.
-func withoutSecret(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool { return strings.HasPrefix(v, env.VarToken+"=") })
-}
-
 // tempDir returns the ranks' TMPDIR.
-func (c *call) tempDir() string {
-	if dir, _ := lookup(c.spec.Environ, "TMPDIR"); path.IsAbs(dir) {
-		return dir
-	}
-	return "/tmp"
-}
+func (c *call) tempDir() string { return agent.TempDir(c.spec.Environ) }
 
 // sharedDir is a directory of the user that all nodes probably see.
 func (c *call) sharedDir() string {

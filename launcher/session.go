@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gorun/env"
 	"gorun/internal/version"
 	"gorun/launcher/internal/agent"
@@ -75,7 +73,7 @@ func newSession(spec Spec, options []Option) *session {
 	if s.spec.Environ == nil {
 		s.spec.Environ = env.Inherited()
 	}
-	s.spec.Environ = withoutSecret(s.spec.Environ)
+	s.spec.Environ = agent.WithoutToken(s.spec.Environ)
 	return s
 }
 
@@ -126,15 +124,12 @@ func (s *session) applyTask() {
 func (c *call) elapsed() time.Duration { return time.Since(c.opened).Round(100 * time.Microsecond) }
 
 // claimProcess implements AsWholeProcess.
-func (c *call) claimProcess() error {
+func (c *call) claimProcess() (err error) {
 	if !c.settings.wholeProcess {
 		return nil
 	}
-	if err := process.SealInherited(); err != nil {
+	if c.settings.subreaper, err = process.Claim(); err != nil {
 		return failure(err.Error())
-	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err == nil {
-		c.settings.subreaper = process.Adopts()
 	}
 	return nil
 }
@@ -156,14 +151,10 @@ func (s *session) serveHealth() (err error) {
 
 // agentConfig configures an agent in this process.
 func (c *call) agentConfig() agent.Config {
-	nvml := c.settings.nvml
-	if nvml.Beside == "" {
-		nvml.Beside = c.settings.executable
-	}
 	return agent.Config{
 		Stdin: c.settings.stdin, Stdout: asFile(c.settings.stdout), Stderr: asFile(c.settings.stderr),
-		Inherited: withoutSecret(c.spec.Environ), TempDir: c.tempDir(), Subreaper: c.settings.subreaper,
-		Executable: c.settings.executable, NVML: nvml, Version: version.String(),
+		Inherited: agent.WithoutToken(c.spec.Environ), TempDir: c.tempDir(), Subreaper: c.settings.subreaper,
+		Executable: c.settings.executable, NVML: c.settings.nvml, Version: version.String(),
 	}
 }
 

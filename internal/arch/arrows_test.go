@@ -235,10 +235,12 @@ var rooms = []room{
 		"launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis",
 		"launcher/internal/stacks", "launcher/internal/probe", "launcher/internal/ncclhost", "launcher/internal/ras",
 		"placement", "placement/sysfs", "placement/hwloc", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
-		"launcher/doctor", "launcher/doctor/inspect", "internal/peersocket",
-		"env",
+		"launcher/doctor", "launcher/doctor/inspect", "internal/peersocket", "launcher/internal/reach", "env",
 	}, "an agent measures, opens, spawns, pumps and reports; it decides nothing about the job (env has the names of the " +
 		"variables whose values are files that it makes)"},
+	{"launcher/internal/agentprogram", []string{
+		"launcher/internal/agent", "launcher/internal/process", "placement/nvml/worker", "internal/version",
+	}, "what is copied to hosts is an agent and nothing else"},
 	{"launcher", []string{
 		"launcher/...", "rendezvous/...", "placement/...", "env/...", "internal/version",
 		"internal/printable", "internal/shellwords",

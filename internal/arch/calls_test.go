@@ -23,7 +23,7 @@ var (
 	// programs may do everything that a main program does. They are gorun itself, measuring programs, the guest of
 	// a test, tools for hosts, clusters and GPUs, and helpers of tests.
 	programs = []string{
-		"cmd/gorun", "launcher#Main", "internal/bench", "internal/interop/guest/boot",
+		"cmd/gorun", "launcher#Main", "launcher/internal/agentprogram", "internal/bench", "internal/interop/guest/boot",
 		"internal/testhosts/cmd", "internal/testslurm/cmd", "internal/gpucheck",
 	}
 	// only env decides where C libraries are
@@ -67,8 +67,8 @@ var reservations = []reserved{
 	{
 		"golang.org/x/sys/unix",
 		[]string{"PR_SET_CHILD_SUBREAPER"},
-		append([]string{"launcher#claimProcess"}, programs...),
-		"a library that becomes a subreaper steals its host's orphans; claimProcess asks first whether it may",
+		append([]string{"launcher/internal/process#Claim"}, programs...),
+		"a library that becomes a subreaper steals its host's orphans: Claim is for the main program",
 	},
 	{
 		"os/exec",

@@ -58,10 +58,8 @@ func buildAll() error {
 	if said, err := exec.Command("cp", self, built("rank")).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy %s: %w\n%s", self, err, said)
 	}
-	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", built("gorun"), "gorun/cmd/gorun")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build cmd/gorun: %w\n%s", err, said)
+	if said, err := exec.Command("make", "-C", "../..", "gorun", "BIN="+bin).CombinedOutput(); err != nil {
+		return fmt.Errorf("make gorun: %w\n%s", err, said)
 	}
 	return nil
 }

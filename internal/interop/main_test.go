@@ -49,14 +49,16 @@ func buildAll() error {
 	if err := os.Chmod(bin, 0o755); err != nil { // other users run it too
 		return err
 	}
-	for name, source := range map[string]string{"gorun": "cmd/gorun", "hello": "examples/hello"} {
-		build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(bin, name), "gorun/"+source)
+	for _, build := range []*exec.Cmd{
+		exec.Command("make", "-C", "../..", "gorun", "BIN="+bin),
+		exec.Command("go", "build", "-o", built("hello"), "gorun/examples/hello"),
+	} {
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if said, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", source, err, said)
+			return fmt.Errorf("%s: %w\n%s", build, err, said)
 		}
 	}
-	return os.Symlink("gorun", filepath.Join(bin, "torchrun"))
+	return nil
 }
 
 // built returns the path of a program that TestMain built.

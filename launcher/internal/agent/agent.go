@@ -6,6 +6,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -84,6 +85,7 @@ type Agent struct {
 // the connection ended; it is an *OverError if the job of a node that joined is over.
 func Serve(link *wire.Link, cfg Config) error {
 	link.GuardHead(cfg.Joined != nil)
+	cfg.NVML.Beside = cmp.Or(cfg.NVML.Beside, cfg.Executable)
 	a := &Agent{cfg: cfg, link: link, health: cfg.Health}
 	a.lease.linkClosed = make(chan struct{})
 	defer link.Close() // last: the head waits for it

@@ -20,3 +20,12 @@ func isSubreaper() bool {
 	err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&set)), 0, 0, 0)
 	return err == nil && set != 0
 }
+
+// Claim makes this process one that exists for a job alone: children inherit no descriptors that it did not open
+// itself, and it becomes a subreaper. adopts is what Adopts says then.
+func Claim() (adopts bool, err error) {
+	if err := SealInherited(); err != nil {
+		return false, err
+	}
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil && Adopts(), nil
+}

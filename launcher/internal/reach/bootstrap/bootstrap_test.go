@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -174,8 +175,21 @@ var agent = sync.OnceValues(func() (Program, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return Program{}, fmt.Errorf("%w: %s", err, out)
 	}
-	b, err := ReadBuild(path)
-	return Program{Version: "v1.2-test", Builds: []Build{b}}, err
+	for _, line := range []string{"gzip -k agent", "sha256sum agent agent.gz >sums"} {
+		pack := exec.Command("sh", "-c", line)
+		pack.Dir = folder
+		if out, err := pack.CombinedOutput(); err != nil {
+			return Program{}, fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	sums, err := os.ReadFile(filepath.Join(folder, "sums"))
+	if err != nil {
+		return Program{}, err
+	}
+	packed, err := os.ReadFile(path + ".gz")
+	sums = bytes.ReplaceAll(sums, []byte("agent"), []byte("agent-"+runtime.GOARCH))
+	builds := agentsOf(string(sums), map[string]string{runtime.GOARCH: string(packed)})
+	return Program{Version: "v1.2-test", Builds: builds}, err
 })
 
 func config(t *testing.T, args ...string) Config {
@@ -214,6 +228,7 @@ func hasStep(t *testing.T, err error, step remote.Step, parts ...string) {
 	}
 }
 
+// TestColdThenWarm also shows that the compressed program is sent.
 func TestColdThenWarm(t *testing.T) {
 	shells(t, func(t *testing.T, shell string) {
 		m := newMachine(t, shell)
@@ -226,7 +241,7 @@ func TestColdThenWarm(t *testing.T) {
 			require.NoError(t, err)
 			echoes(t, s)
 			copied := slices.ContainsFunc(states, func(s remote.Progress) bool {
-				return s.Step == remote.StepCopy && s.Sent == s.Total
+				return s.Step == remote.StepCopy && s.Sent == s.Total && s.Sent == int64(len(c.Program.Builds[0].Gzip))
 			})
 			require.Equal(t, cold, copied, states)
 			require.True(t, states[len(states)-1].Running)

@@ -2,18 +2,20 @@ package bootstrap
 
 import (
 	"cmp"
+	"compress/gzip"
 	"crypto/sha256"
 	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// Program is gorun in the available builds, one per architecture.
+// Program is gorun's agent in the available builds, one per architecture.
 type Program struct {
 	// Version is part of a copy's name on the host, for people; the hash of its content identifies it.
 	Version string
@@ -23,9 +25,12 @@ type Program struct {
 // Build is one executable file.
 type Build struct {
 	Arch   string // a GOARCH: amd64, arm64
-	Path   string // the local file
+	Path   string // the local file; "" for one that is part of this program
 	Size   int64  // bytes
 	SHA256 [sha256.Size]byte
+	// Gzip is the content compressed, GzipSHA256 its hash; "" for none.
+	Gzip       string
+	GzipSHA256 [sha256.Size]byte
 	// Loader is its dynamic loader, "" for a static file.
 	Loader string
 }
@@ -43,44 +48,57 @@ var kernelArch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
 var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// FindBuilds finds the builds that can be copied: this executable, and the static builds gorun-linux-amd64 and
-// gorun-linux-arm64 beside it or in ../build (`make static`). A static build replaces a dynamic executable of its
-// architecture.
-func FindBuilds(executable, version string) (Program, error) {
+// FindBuilds returns the agents that are part of this program, or the executable itself, which can be an agent, too.
+func FindBuilds(executable, version string) (p Program, err error) {
+	p = Program{Version: version, Builds: agentsOf(agentSums, agentFiles)}
+	if len(p.Builds) > 0 {
+		return p, nil
+	}
 	own, err := ReadBuild(executable)
 	if err != nil {
 		return Program{}, fmt.Errorf("read the program to copy: %w", err)
 	}
-	p := Program{Version: version}
-	for _, arch := range []string{"amd64", "arm64"} {
-		if arch == own.Arch && own.Loader == "" {
-			p.Builds = append(p.Builds, own)
-			continue
-		}
-		beside, err := findBeside(executable, "gorun-linux-"+arch)
-		switch {
-		case err == nil && beside.Arch == arch:
-			p.Builds = append(p.Builds, beside)
-		case err != nil && !errors.Is(err, os.ErrNotExist):
-			return Program{}, err
-		case arch == own.Arch:
-			p.Builds = append(p.Builds, own)
-		}
-	}
+	p.Builds = []Build{own}
 	return p, nil
 }
 
-// findBeside reads the build with a name beside the executable or in ../build.
-func findBeside(executable, name string) (Build, error) {
-	if real, err := filepath.EvalSymlinks(executable); err == nil {
-		executable = real
+// agentsOf returns the agents that `make gorun` has made a part of this program: from what sha256sum prints for
+// agent-ARCH and agent-ARCH.gz, and the compressed content by architecture.
+func agentsOf(sums string, files map[string]string) (builds []Build) {
+	hashes := map[string][sha256.Size]byte{}
+	for line := range strings.Lines(sums) {
+		hash, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		var sum [sha256.Size]byte
+		_, _ = hex.Decode(sum[:], []byte(hash))
+		hashes[name] = sum
 	}
-	dir := filepath.Dir(executable)
-	b, err := ReadBuild(filepath.Join(dir, name))
-	if errors.Is(err, os.ErrNotExist) {
-		b, err = ReadBuild(filepath.Join(dir, "..", "build", name))
+	for _, arch := range slices.Sorted(maps.Keys(files)) {
+		name, packed := "agent-"+arch, files[arch]
+		size := binary.LittleEndian.Uint32([]byte(packed[len(packed)-4:])) // RFC 1952: ISIZE
+		builds = append(builds, Build{
+			Arch: arch, Size: int64(size), SHA256: hashes[name], Gzip: packed, GzipSHA256: hashes[name+".gz"],
+		})
 	}
-	return b, err
+	return builds
+}
+
+// sentSize is the number of bytes to send, packed if the host can unpack them.
+func (b Build) sentSize(packed bool) int64 {
+	if packed && b.Gzip != "" {
+		return int64(len(b.Gzip))
+	}
+	return b.Size
+}
+
+// open returns the bytes to send.
+func (b Build) open(packed bool) (io.ReadCloser, error) {
+	switch {
+	case b.Gzip == "":
+		return os.Open(b.Path)
+	case packed:
+		return io.NopCloser(strings.NewReader(b.Gzip)), nil
+	}
+	return gzip.NewReader(strings.NewReader(b.Gzip))
 }
 
 // ReadBuild reads and hashes an executable file.
@@ -130,13 +148,6 @@ type fileSet struct {
 	files []file
 }
 
-func (s fileSet) size() (n int64) {
-	for _, f := range s.files {
-		n += f.Size
-	}
-	return n
-}
-
 func newFileSet(version string, files []file) fileSet {
 	hash := sha256.New()
 	for _, f := range files {
@@ -156,11 +167,14 @@ func dirName(version string) string {
 	return cmp.Or(strings.TrimLeft(name[:min(len(name), 64)], ".-"), "unknown")
 }
 
-// list returns the files in the form that the script reads: name:hash:size, the program itself last.
+// list returns the files in the form that the script reads, the program itself last.
 func (s fileSet) list() string {
 	words := make([]string, len(s.files))
 	for i, f := range s.files {
-		words[i] = fmt.Sprintf("%s:%x:%d", f.name, f.SHA256, f.Size)
+		words[i] = fmt.Sprintf("%s:%d:%x", f.name, f.Size, f.SHA256)
+		if f.Gzip != "" {
+			words[i] += fmt.Sprintf(":%d:%x", len(f.Gzip), f.GzipSHA256)
+		}
 	}
 	return strings.Join(words, " ")
 }

@@ -26,38 +26,16 @@ func image(t *testing.T, path, arch, loader string) {
 	require.NoError(t, os.WriteFile(path, b, 0o755))
 }
 
-func TestFindsTheBuildsThatAreAtHand(t *testing.T) {
-	const ld = "/lib64/ld.so"
-	for _, test := range []struct {
-		name  string
-		files string // NAME:ARCH[:LOADER]; the first is the program
-		want  string // ARCH:NAME of each build
-	}{
-		{"alone", "bin/gorun:amd64", "amd64:gorun"},
-		{"the other beside it", "bin/gorun:amd64 bin/gorun-linux-arm64:arm64", "amd64:gorun arm64:gorun-linux-arm64"},
-		{
-			"make static", "bin/gorun:amd64 build/gorun-linux-arm64:arm64 build/gorun-linux-amd64:amd64",
-			"amd64:gorun arm64:gorun-linux-arm64",
-		},
-		{"a static one serves better", "bin/gorun:arm64:" + ld + " bin/gorun-linux-arm64:arm64", "arm64:gorun-linux-arm64"},
-		{"not static, and alone", "bin/gorun:amd64:" + ld, "amd64:gorun"},
-		{"wrong content", "bin/gorun:amd64 bin/gorun-linux-arm64:amd64", "amd64:gorun"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			dir := t.TempDir()
-			for _, f := range strings.Fields(test.files) {
-				part := strings.Split(f+":", ":")
-				image(t, filepath.Join(dir, part[0]), part[1], part[2])
-			}
-			p, err := FindBuilds(filepath.Join(dir, "bin/gorun"), "v1")
-			require.NoError(t, err)
-			var got []string
-			for _, b := range p.Builds {
-				got = append(got, b.Arch+":"+filepath.Base(b.Path))
-			}
-			require.Equal(t, test.want, strings.Join(got, " "))
-		})
-	}
+// A gorun without agents copies itself, whatever lies beside it.
+func TestBuildsWithoutAgents(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gorun")
+	image(t, path, "arm64", "")
+	image(t, path+"-linux-amd64", "amd64", "")
+	p, err := FindBuilds(path, "v1")
+	require.NoError(t, err)
+	require.Len(t, p.Builds, 1)
+	require.Equal(t, path, p.Builds[0].Path)
+	require.Equal(t, "arm64", p.Builds[0].Arch)
 }
 
 func TestReadsWhatAProgramNeeds(t *testing.T) {
@@ -75,9 +53,7 @@ func TestReadsWhatAProgramNeeds(t *testing.T) {
 	_, err = ReadBuild(path)
 	require.ErrorContains(t, err, "is not a Linux program")
 
-	own, err := agent()
-	require.NoError(t, err)
-	require.Equal(t, runtime.GOARCH, own.Builds[0].Arch)
+	require.Equal(t, runtime.GOARCH, plain(t).Arch)
 }
 
 func TestNamesOfVersions(t *testing.T) {

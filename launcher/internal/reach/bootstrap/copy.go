@@ -95,7 +95,7 @@ func (c *bundleCopy) sendArchive() error {
 		if e.path == "" {
 			continue
 		}
-		if err := c.sendFile(e.path, e.size, c.bundle.size); err != nil {
+		if err := c.sendBuild(Build{Path: e.path, Size: e.size}, false, c.bundle.size); err != nil {
 			return err
 		}
 		if !c.send(make([]byte, padding(e.size))) {

@@ -99,17 +99,17 @@ func (s *start) archError(name string) error {
 	for arch, kernel := range kernelArch {
 		if kernel == machine {
 			return s.fail(remote.StepCopy,
-				fmt.Sprintf("the host has %s processors (%s), and gorun-linux-%s is not beside gorun", arch, machine, arch),
-				makeStatic(arch), nil)
+				fmt.Sprintf("the host has %s processors (%s), and this gorun has no agent for them", arch, machine), withAgents,
+				nil)
 		}
 	}
 	return s.fail(remote.StepStart, fmt.Sprintf("unsupported processor %q: gorun runs on amd64 and arm64", machine),
 		"", nil)
 }
 
-func makeStatic(arch string) string {
-	return "make static, and copy build/gorun-linux-" + arch + " beside gorun"
-}
+// withAgents is the way out for a gorun that can only copy itself.
+const withAgents = "build gorun with `make build`, which gives it agents for amd64 and arm64, or add `--agent PATH` " +
+	"for a gorun that is installed there"
 
 // checkError is the error of a complete copy that does not run there. text is the exit code and the output of the
 // check.
@@ -123,7 +123,7 @@ func (s *start) checkError(text string) error {
 		if b.Loader != "" {
 			return s.fail(remote.StepStart,
 				fmt.Sprintf("%s (%s is not static: it needs %s and the C library it was built with)", why, b.Path, b.Loader),
-				makeStatic(b.Arch), nil)
+				withAgents, nil)
 		}
 	}
 	return s.fail(remote.StepStart, why, "", nil)

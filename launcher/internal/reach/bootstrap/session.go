@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -103,22 +102,22 @@ func (s *session) step() remote.Step {
 // chunkSize is the size of a write, and of a step of the progress.
 const chunkSize = 256 << 10
 
-// sendFile sends size bytes of a file, the number that was announced. It ignores errors of the connection: the host's
-// next answer says why.
-func (s *session) sendFile(path string, size, total int64) error {
-	from, err := os.Open(path)
+// sendBuild sends as many bytes as were announced. It ignores errors of the connection: the host's next answer says
+// why.
+func (s *session) sendBuild(b Build, packed bool, total int64) error {
+	from, err := b.open(packed)
 	if err != nil {
 		return s.fail(remote.StepCopy, err.Error(), "", err)
 	}
 	defer from.Close()
 	buffer := make([]byte, chunkSize)
-	for left := size; left > 0; {
+	for left := b.sentSize(packed); left > 0; {
 		n, err := from.Read(buffer[:min(left, chunkSize)])
 		if n == 0 {
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return s.fail(remote.StepCopy, path+" was changed while it was being sent: "+err.Error(), "", err)
+			return s.fail(remote.StepCopy, b.Path+" was changed while it was being sent: "+err.Error(), "", err)
 		}
 		if !s.send(buffer[:n]) {
 			return nil

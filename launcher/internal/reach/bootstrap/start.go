@@ -6,6 +6,7 @@
 //	head → host   the command line                 names the wanted program by its hash
 //	head ← host   MARK run                         the agent's frames follow
 //	          or  MARK need KEY                    waits for the files of that key, one after the other
+//	          or  MARK need KEY gzip               may get them compressed
 //	head → host   bytes, as many as the line announced
 //	head ← host   MARK run
 //	          or  MARK place DIR: REASON, MARK broken REASON, MARK bad CODE TEXT, MARK arch NAME, MARK missing
@@ -112,7 +113,7 @@ func (s *start) checkTexts() error {
 // builds returns the cases of the script's choice by architecture.
 func (s *start) builds(v *variables) (string, error) {
 	if len(s.config.Program.Builds) == 0 {
-		return "", errors.New("no program to copy: run make static to build gorun-linux-amd64 and gorun-linux-arm64")
+		return "", errors.New("no program to copy")
 	}
 	var cases strings.Builder
 	for _, build := range s.config.Program.Builds {
@@ -144,16 +145,20 @@ func (s *start) choose(cases *strings.Builder, files []file) {
 	cases.WriteString(`gr_k=` + set.key + `; gr_f="` + set.list() + `"; `)
 }
 
-// sendSet sends the files of a set.
-func (s *start) sendSet(key string) error {
+// sendSet sends the files of a set. The request is the set's key, and "gzip" if the host can unpack that.
+func (s *start) sendSet(request string) error {
+	key, packer, _ := strings.Cut(request, " ")
 	i := slices.IndexFunc(s.sets, func(f fileSet) bool { return f.key == key })
 	if i < 0 {
 		return s.fail(remote.StepCopy, "unexpected request for "+key, "", nil)
 	}
-	total := s.sets[i].size()
+	packed, total := packer == "gzip", int64(0)
+	for _, f := range s.sets[i].files {
+		total += f.sentSize(packed)
+	}
 	s.report(remote.Progress{Step: remote.StepCopy, Total: total})
 	for _, f := range s.sets[i].files {
-		if err := s.sendFile(f.Path, f.Size, total); err != nil {
+		if err := s.sendBuild(f.Build, packed, total); err != nil {
 			return err
 		}
 	}

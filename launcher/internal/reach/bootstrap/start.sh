@@ -2,7 +2,7 @@
 # between single quotes that sh, fish and csh read alike: so there is no single quote, exclamation mark or double
 # backslash here. Names begin with gr_, since a variable that the user exports would carry our value to the agent.
 # @NAME@ is filled in: @WORDS@ assigns what has to be quoted, @BUILDS@ chooses by $gr_a what is wanted here (gr_k names
-# the directory, gr_f lists name:hash:size for each file), @ARGS@ and @CHECK@ are arguments.
+# the directory, gr_f lists name:size:hash for each file, and :size:hash when compressed), @ARGS@ and @CHECK@ are arguments.
 set -f
 gr_m=@MARK1@; gr_n=@MARK2@; gr_u=; gr_x=
 say() { printf "%s%s %s\n" $gr_m $gr_n "$*"; }
@@ -27,7 +27,7 @@ places start
 # No copy is there: find a place, and hold the room for it before any byte is sent, without writing where that can be.
 drop() { rm -rf "$gr_x"; exit 1; }
 hold() { fallocate -l "$1" "$2" 2>/dev/null || head -c "$1" /dev/zero >"$2"; }
-reserve() { for gr_i in $gr_f; do hold "${gr_i##*:}" "$gr_x/${gr_i%%:*}" || { echo "- there is no room for ${gr_i##*:} bytes"; return 1; }; done; }
+reserve() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; hold "$2" "$gr_x/$1" || { echo "- there is no room for $2 bytes"; return 1; }; done; }
 place() {
 gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; [ -d "$1" ] || mkdir -p "$1") && real "$1" && set -- "$gr_r" "$gr_r/${2##*/}" &&
 gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; usable "$1" "$2" && reserve || { [ "$gr_x" ] && rm -rf "$gr_x"; exit 1; }) && gr_d=$2 && gr_x=$2/.new-$gr_n && return
@@ -36,21 +36,29 @@ return 1
 }
 places place || exit 0
 trap drop 1 2 13 15
-say need $gr_k
+gr_z=; command -v gzip >/dev/null 2>&1 && gr_z=gzip
+say need $gr_k $gr_z
 
-# The file is written over what was reserved; without sha256sum the length has to do, and is not to be that of the reserve.
-arrive() {
-command -v sha256sum >/dev/null || : >"$gr_x/$1"
-bring "$3" 1<>"$gr_x/$1" || return
+# File $2 of $1, of $3 bytes with hash $4. Without sha256sum the length has to do, and is not to be that of the reserve.
+genuine() {
 if command -v sha256sum >/dev/null; then
-gr_h=$(sha256sum <"$gr_x/$1")
-[ "${gr_h%% *}" = "$2" ] || { echo "what arrived of $1 is not what was sent"; return 1; }
+gr_h=$(sha256sum <"$gr_x/$2")
+[ "${gr_h%% *}" = "$4" ] || { echo "what arrived of $1 is not what was sent"; return 1; }
 else
-[ "$(wc -c <"$gr_x/$1")" -eq "$3" ] || { echo "not all of $1 arrived"; return 1; }
+[ "$(wc -c <"$gr_x/$2")" -eq "$3" ] || { echo "not all of $1 arrived"; return 1; }
+fi
+}
+# The file is written over what was reserved.
+arrive() {
+if [ "$gr_z" ] && [ "$4" ]; then
+bring "$4" >"$gr_x/gz" && genuine "$1" gz "$4" "$5" && gzip -dc <"$gr_x/gz" 1<>"$gr_x/$1" && rm -f "$gr_x/gz" || return
+else
+command -v sha256sum >/dev/null || : >"$gr_x/$1"
+bring "$2" 1<>"$gr_x/$1" && genuine "$1" "$1" "$2" "$3" || return
 fi
 chmod 700 "$gr_x/$1"
 }
-all() { for gr_i in $gr_f; do gr_j=${gr_i#*:}; arrive "${gr_i%%:*}" "${gr_j%%:*}" "${gr_j##*:}" || return; done; }
+all() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; arrive "$@" || return; done; }
 gr_w=$(LC_ALL=C; export LC_ALL; all 2>&1) || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
 gr_w=$("$gr_x/gorun" @CHECK@ 2>&1 >/dev/null </dev/null) || { gr_c=$?; rm -rf "$gr_x"; say bad $gr_c $gr_w; exit 0; }
 

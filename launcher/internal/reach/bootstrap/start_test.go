@@ -33,9 +33,7 @@ func TestArgumentsAreNeverShell(t *testing.T) {
 }
 
 func TestInstalledAgent(t *testing.T) {
-	program, err := agent()
-	require.NoError(t, err)
-	exe := program.Builds[0].Path
+	exe := plain(t).Path
 	shells(t, func(t *testing.T, shell string) {
 		m := newMachine(t, shell)
 		odd := filepath.Join(m.home, `it's $(here)!`)
@@ -54,7 +52,7 @@ func TestInstalledAgent(t *testing.T) {
 		_, err = Start(deadline(t), m, Config{Agent: "/no\n/gorun"})
 		hasStep(t, err, remote.StepStart, `--agent "/no\n/gorun": not found`)
 	})
-	_, err = Start(deadline(t), newMachine(t, "sh"), Config{Agent: "-x"})
+	_, err := Start(deadline(t), newMachine(t, "sh"), Config{Agent: "-x"})
 	hasStep(t, err, remote.StepConfig, "./-x")
 }
 
@@ -75,7 +73,7 @@ func TestTwoStartsAtOnce(t *testing.T) {
 
 func TestTransferThatIsCutOff(t *testing.T) {
 	m := newMachine(t, "sh")
-	m.cut = 1 << 20
+	m.cut = 100 << 10
 	_, err := Start(deadline(t), m, config(t))
 	hasStep(t, err, remote.StepCopy, "what arrived of gorun is not what was sent")
 	require.Empty(t, m.cached())
@@ -89,7 +87,7 @@ func TestTransferThatIsCutOff(t *testing.T) {
 // A host whose input stops without end-of-file gives up. The script's seconds are short in this test.
 func TestTransferThatStops(t *testing.T) {
 	m := newMachine(t, "sh")
-	m.cut, m.mute = 1<<20, true
+	m.cut, m.mute = 100<<10, true
 	m.environ = []string{"PATH=" + hasty(t) + ":" + os.Getenv("PATH")}
 	_, err := Start(deadline(t), m, config(t))
 	hasStep(t, err, remote.StepCopy, "nothing came for 20 seconds")
@@ -115,7 +113,7 @@ func hasty(t *testing.T) string {
 	return dir
 }
 
-// Without sha256sum, the length shows that data is missing.
+// Without sha256sum, the length shows that data is missing. Without gzip, the program is sent as it is.
 func TestHostWithoutSha256sum(t *testing.T) {
 	m := newMachine(t, "/bin/sh")
 	bin := t.TempDir()
@@ -123,7 +121,7 @@ func TestHostWithoutSha256sum(t *testing.T) {
 		require.NoError(t, os.Symlink(testneeds.Program(t, layerShells, name), filepath.Join(bin, name)))
 	}
 	m.environ = []string{"PATH=" + bin}
-	m.cut = 1 << 20
+	m.cut = 100 << 10
 	_, err := Start(deadline(t), m, config(t))
 	hasStep(t, err, remote.StepCopy, "not all of gorun arrived")
 	require.Empty(t, m.cached())
@@ -133,9 +131,27 @@ func TestHostWithoutSha256sum(t *testing.T) {
 	echoes(t, s)
 }
 
+// plain is the program as a file.
+func plain(t *testing.T) Build {
+	_, err := agent()
+	require.NoError(t, err)
+	b, err := ReadBuild(filepath.Join(folder, "agent"))
+	require.NoError(t, err)
+	return b
+}
+
+// The compressed program and its file are the same to a host.
+func TestPackedAgentIsItsFile(t *testing.T) {
+	b, packed := plain(t), config(t).Program.Builds[0]
+	require.Equal(t, b.SHA256, packed.SHA256)
+	require.Equal(t, b.Size, packed.Size)
+	require.Equal(t, b.Arch, packed.Arch)
+	require.Less(t, len(packed.Gzip), int(b.Size*2/3))
+}
+
 func TestFileThatChangedSinceItWasHashed(t *testing.T) {
 	c := config(t)
-	c.Program.Builds = []Build{c.Program.Builds[0]}
+	c.Program.Builds = []Build{plain(t)}
 	c.Program.Builds[0].SHA256[3] ^= 1
 	m := newMachine(t, "sh")
 	_, err := Start(deadline(t), m, c)
@@ -242,8 +258,8 @@ func TestForeignHosts(t *testing.T) {
 	hasStep(t, s.archError("Darwin arm64"), remote.StepStart, "the host runs Darwin, and gorun needs Linux")
 	hasStep(t, s.archError("riscv64"), remote.StepStart, `"riscv64": gorun runs on amd64 and arm64`)
 	err := s.archError("aarch64")
-	hasStep(t, err, remote.StepCopy, "gorun-linux-arm64 is not beside gorun")
-	require.Contains(t, err.(*remote.Error).Hint, "make static")
+	hasStep(t, err, remote.StepCopy, "this gorun has no agent for them")
+	require.Contains(t, err.(*remote.Error).Hint, "make build")
 }
 
 func TestDeadlineEndsAStart(t *testing.T) {
@@ -270,11 +286,11 @@ func TestProgramThatEndsAtOnce(t *testing.T) {
 func TestCopyThatDoesNotRunThere(t *testing.T) {
 	m, c := newMachine(t, "sh"), config(t)
 	c.Check = []string{"broken"}
-	c.Program.Builds = []Build{c.Program.Builds[0]}
+	c.Program.Builds = []Build{plain(t)}
 	c.Program.Builds[0].Loader = "/lib64/ld.so"
 	_, err := Start(deadline(t), m, c)
 	hasStep(t, err, remote.StepStart, "exit code 3", "not static: it needs /lib64/ld.so")
-	require.Contains(t, err.(*remote.Error).Hint, "make static")
+	require.Contains(t, err.(*remote.Error).Hint, "make build")
 	require.Empty(t, m.cached())
 }
 
@@ -282,7 +298,7 @@ func TestFilesBesideTheProgram(t *testing.T) {
 	m, c := newMachine(t, "sh"), config(t)
 	path := filepath.Join(t.TempDir(), "gorun-gpu")
 	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("x"), 1000), 0o600))
-	b := c.Program.Builds[0]
+	b := plain(t)
 	b.Path, b.Size = path, 1000
 	b.SHA256 = [32]byte{}
 	copy(b.SHA256[:], sum(bytes.Repeat([]byte("x"), 1000)))

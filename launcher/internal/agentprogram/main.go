@@ -1,0 +1,58 @@
+// Command agentprogram is what gorun copies to other hosts: its agent, and nothing else. `make gorun` builds it for
+// each architecture and makes it a part of gorun.
+//
+// The settings below spare the start-up what Go does to follow a cgroup's CPU quota.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/internal/version"
+	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/process"
+	nvml "gorun/placement/nvml/worker"
+)
+
+func main() {
+	if os.Getenv("GOTRACEBACK") == "crash" { // as in gorun itself: the job's key stays out of a core dump
+		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	}
+	if process.EnterGuard() {
+		return
+	}
+	switch strings.Join(os.Args[1:], " ") {
+	case "agent":
+		// As in gorun agent: the end of a login must not end the agent before its ranks.
+		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGPIPE)
+		if err := serve(); err != nil {
+			exit(125, err.Error())
+		}
+	case "--version":
+		fmt.Println("gorun", version.String())
+	default:
+		exit(2, "this is the agent that gorun starts on other hosts")
+	}
+}
+
+func serve() error {
+	cfg, err := agent.Standalone(agent.Config{
+		NVML: nvml.Program{Version: version.String()}, Version: version.String(),
+	})
+	if err != nil {
+		return err
+	}
+	return agent.ServeStreams(os.Stdin, os.Stdout, cfg)
+}
+
+func exit(code int, text string) {
+	fmt.Fprintln(os.Stderr, "gorun: "+text)
+	os.Exit(code)
+}

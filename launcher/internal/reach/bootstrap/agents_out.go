@@ -1,0 +1,8 @@
+//go:build !agents
+
+package bootstrap
+
+// agentSums and agentFiles are empty in a build without agents, such as that of `go build`.
+const agentSums = ""
+
+var agentFiles map[string]string
