@@ -26,7 +26,6 @@ import (
 func main() {
 	preventCoreDump()
 	launcher.Main()
-	reserveStack()
 	startSingleThreaded()
 	os.Exit(gorun(os.Args[0], os.Args[1:], os.Stdout, os.Stderr))
 }

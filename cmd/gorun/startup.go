@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,15 +16,6 @@ func preventCoreDump() {
 	if os.Getenv("GOTRACEBACK") == "crash" {
 		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // cannot fail
 	}
-}
-
-// reserveStack grows the main goroutine's stack once, while it is almost empty, instead of three times later, which
-// takes a tenth of the time of a job that ends at once.
-//
-//go:noinline
-func reserveStack() {
-	var room [24 << 10]byte
-	runtime.KeepAlive(&room)
 }
 
 // startSingleThreaded keeps package threads' limit for the time that a job needs that ends at once.
