@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
-	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
@@ -52,12 +51,12 @@ func benchCommand(c *commandLine) *command {
 	return &command{
 		request: o,
 		arrange: o.takeOperation,
-		Command: cli.Command{
+		Command: dialect.Command{
 			Usage: "measure collectives between ranks, as nccl-tests does",
 			Description: "gorun bench measures collectives between ranks as nccl-tests does: time, algbw and busbw for each " +
 				"size, out of place and in place. The operations: " + strings.Join(benchOperations, ", ") + ".",
 			UsageText: "gorun bench OPERATION [options]",
-			Flags:     append(c.Flags(flags...), dialect.Hide(c.Flags(taken...))...),
+			Flags:     append(dialect.Flags(flags...), dialect.Hide(dialect.Flags(taken...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/env/nccl"
@@ -44,11 +42,11 @@ func envCommand(c *commandLine) *command {
 		request:  o,
 		programs: true,
 		arrange:  func(args []string) []string { return c.optionsFirstWith(args, "explain", "lint") },
-		Command: cli.Command{
+		Command: dialect.Command{
 			Usage:       "show the variables that ranks find in their environment",
 			Description: "gorun env shows the variables of a job's ranks, and why each is set. It starts no rank.",
 			UsageText:   "gorun env [options] [PROGRAM [ARGS...]]",
-			Flags:       append(c.Flags(flags...), dialect.Hide(c.Flags(append(old, taken...)...))...),
+			Flags:       append(dialect.Flags(flags...), dialect.Hide(dialect.Flags(append(old, taken...)...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher"
@@ -22,7 +20,7 @@ type hostsOptions struct {
 
 func hostsCommand(c *commandLine) *command {
 	o := &hostsOptions{commandLine: c}
-	flags := c.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
+	flags := dialect.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
 		append(c.group(dialect.GroupLook, c.jsonOption("print the report as JSON")), &option{
 			Names: []string{"quiet", "q"}, Group: dialect.GroupLook, Set: dialect.Switch(&c.Quiet),
 			Help: "print only problems",
@@ -30,12 +28,12 @@ func hostsCommand(c *commandLine) *command {
 	return &command{
 		request: o,
 		arrange: o.afterCheck,
-		Command: cli.Command{
+		Command: dialect.Command{
 			Usage: "check hosts before a job: gorun hosts check",
 			Description: "gorun hosts check tests hosts before a job: whether gorun reaches each, its system, clock, disk, " +
 				"limits and GPUs, PROGRAM if you name one, and the network between the hosts.",
 			UsageText: "gorun hosts check [options] [PROGRAM]",
-			Flags:     append(flags, c.Flags(c.JobOptions("chdir", "verbose")...)...),
+			Flags:     append(flags, dialect.Flags(c.JobOptions("chdir", "verbose")...)...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

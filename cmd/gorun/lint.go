@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/env/nccl"
@@ -36,13 +34,13 @@ func lintCommand(c *commandLine) *command {
 	})
 	return &command{
 		request: o,
-		Command: cli.Command{
+		Command: dialect.Command{
 			Usage: "find wrong settings of NCCL and others in scripts and the environment",
 			Description: "gorun lint finds settings of NCCL, RCCL and PyTorch that are misspelled, obsolete, invalid or " +
 				"harmful: in scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON and nccl.conf files, or in this " +
 				"environment.",
 			UsageText: "gorun lint [options] [FILE...]",
-			Flags:     c.Flags(flags...),
+			Flags:     dialect.Flags(flags...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -21,11 +20,11 @@ import (
 func stopCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "stop"}
 	r.act = r.stop
-	return r.define(cli.Command{
+	return r.define(dialect.Command{
 		Usage:       "stop jobs gracefully",
 		Description: "gorun stop sends SIGTERM to jobs and waits until they have ended.",
 		UsageText:   "gorun stop [options] JOB...",
-		Flags: c.Flags(c.group(dialect.GroupEnd, option{
+		Flags: dialect.Flags(c.group(dialect.GroupEnd, option{
 			Names: []string{"all"}, Set: dialect.Switch(&r.all),
 			Help: "stop all jobs of this user on this host",
 		}, option{

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/urfave/cli/v2"
 
 	"gorun/internal/testneeds"
 )
@@ -70,13 +69,13 @@ func TestCompletionOfCommands(t *testing.T) {
 }
 
 // testCommands are three commands of gorun.
-func testCommands() []*cli.Command {
+func testCommands() []*Command {
 	topo := []*Option{{Names: []string{"from"}, Value: "DIR", Dirs: true}, {Names: []string{"svg"}, Value: "FILE"}}
 	store := []*Option{{Names: []string{"listen"}, Value: "ADDR"}, {Names: []string{"max-memory"}, Value: "SIZE"}}
-	return []*cli.Command{
+	return []*Command{
 		{Name: "launch"},
-		{Name: "topo", Flags: new(Line).Flags(topo...)},
-		{Name: "store", Flags: new(Line).Flags(store...)},
+		{Name: "topo", Flags: Flags(topo...)},
+		{Name: "store", Flags: Flags(store...)},
 	}
 }
 

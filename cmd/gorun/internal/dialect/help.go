@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"gorun/internal/printable"
 )
 
@@ -19,7 +17,7 @@ const (
 // Example is a line of the help: a command line or an exit code, and its meaning.
 type Example [2]string
 
-// Page holds the parts of a help text that a cli.Command lacks.
+// Page holds the parts of a help text that a Command lacks.
 type Page struct {
 	Examples []Example
 	First    []Group   // headings before all others
@@ -42,9 +40,8 @@ var exitCodes = []Example{
 }
 
 // Help returns the text of --help: examples first, then options by group, each in one spelling, and exit codes last. No
-// line is longer than 80 columns. urfave/cli's own template does not wrap, sorts headings by name, and has neither
-// examples nor exit codes.
-func Help(c *cli.Command, page Page, commands []*cli.Command) string {
+// line is longer than 80 columns.
+func Help(c *Command, page Page, commands []*Command) string {
 	var b helpBuilder
 	b.paragraph("", c.Description)
 	fmt.Fprintf(&b, "\nUsage: %s\n", c.UsageText)
@@ -53,7 +50,7 @@ func Help(c *cli.Command, page Page, commands []*cli.Command) string {
 }
 
 // body writes what follows the usage.
-func (b *helpBuilder) body(c *cli.Command, page Page, commands []*cli.Command) {
+func (b *helpBuilder) body(c *Command, page Page, commands []*Command) {
 	b.heading("Examples")
 	for _, e := range page.Examples {
 		b.example(e)
@@ -79,7 +76,7 @@ const lastOfJobs = "Options end at the program. Every option has a variable: GOR
 	"For other spellings and refused options see docs/reference/options.md."
 
 // Help returns the dialect's help; commands are listed in gorun's own.
-func (d *Dialect) Help(commands []*cli.Command) string {
+func (d *Dialect) Help(commands []*Command) string {
 	if d != Gorun {
 		commands = nil
 	}
@@ -88,10 +85,10 @@ func (d *Dialect) Help(commands []*cli.Command) string {
 }
 
 // Manual returns the dialect as a command, with the rest of its help.
-func (d *Dialect) Manual() (cli.Command, Page) {
-	c := cli.Command{
+func (d *Dialect) Manual() (Command, Page) {
+	c := Command{
 		Name: d.Name, HelpName: d.Name, Description: d.About, UsageText: d.Name + " [options] PROGRAM [ARGS...]",
-		Flags: new(Line).Flags(slices.Collect(d.Options)...),
+		Flags: Flags(slices.Collect(d.Options)...),
 	}
 	page := Page{Examples: d.examples, Often: d.often, Ranks: d.countDefault(), Codes: d.exitCodes(), Last: lastOfJobs}
 	if d.slots != slotsOfGorun { // users of mpirun look for mpirun's options
@@ -148,7 +145,7 @@ func (b *helpBuilder) exitCodes(codes []Example) {
 }
 
 // groups writes options under their headings.
-func (b *helpBuilder) groups(c *cli.Command, page Page) {
+func (b *helpBuilder) groups(c *Command, page Page) {
 	order := slices.Clone(page.First)
 	for g := range numHelpGroups {
 		order = append(order, g)
@@ -160,7 +157,7 @@ func (b *helpBuilder) groups(c *cli.Command, page Page) {
 			}
 			return 0
 		}
-		if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return !f.(*Flag).Hidden && under(f.(*Flag)) >= 0 }) {
+		if slices.ContainsFunc(c.Flags, func(f *Flag) bool { return !f.Hidden && under(f) >= 0 }) {
 			b.heading(g.String())
 			b.options(c, under)
 		}
@@ -171,13 +168,13 @@ func (b *helpBuilder) groups(c *cli.Command, page Page) {
 }
 
 // options writes the options for which place is not negative, in its order.
-func (b *helpBuilder) options(c *cli.Command, place func(*Flag) int) {
-	flags := slices.DeleteFunc(slices.Clone(c.Flags), func(f cli.Flag) bool {
-		return f.(*Flag).Hidden || place(f.(*Flag)) < 0
+func (b *helpBuilder) options(c *Command, place func(*Flag) int) {
+	flags := slices.DeleteFunc(slices.Clone(c.Flags), func(f *Flag) bool {
+		return f.Hidden || place(f) < 0
 	})
-	slices.SortStableFunc(flags, func(a, b cli.Flag) int { return place(a.(*Flag)) - place(b.(*Flag)) })
+	slices.SortStableFunc(flags, func(a, b *Flag) int { return place(a) - place(b) })
 	for _, f := range flags {
-		b.row(f.(*Flag).Usage(), f.(*Flag).Help)
+		b.row(f.Usage(), f.Help)
 	}
 }
 

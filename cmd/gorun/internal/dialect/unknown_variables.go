@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"gorun/launcher/job"
 )
 
@@ -56,7 +54,7 @@ func (p *Line) isDefault(name string) bool {
 		}
 		return false
 	}
-	return in(Gorun.Options) || in(Launch.Options) || slices.ContainsFunc(p.around.commands(), func(c *cli.Command) bool {
+	return in(Gorun.Options) || in(Launch.Options) || slices.ContainsFunc(p.around.commands(), func(c *Command) bool {
 		return in((&Dialect{flags: c.Flags}).Options)
 	})
 }
