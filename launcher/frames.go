@@ -26,7 +26,6 @@ func (h *head) handleFrame(n *node, f wire.Frame) error {
 	case wire.TypeCredit:
 		return handle(n, f, h.stdin.onCredit)
 	case wire.TypeRunning:
-		h.listenOnceRunning()
 		return handle(n, f, h.onRunning)
 	case wire.TypeStartFailed:
 		return handle(n, f, h.onStartFailed)

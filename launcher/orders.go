@@ -47,12 +47,6 @@ func (h *head) armInitial(orders []job.Order) {
 	h.execute(orders)
 }
 
-func (h *head) listenOnceRunning() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.arm(listenAfterStart, h.signals.listen)
-}
-
 func (h *head) arm(after time.Duration, do func()) {
 	h.timers = append(h.timers, time.AfterFunc(after, do))
 }

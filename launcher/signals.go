@@ -27,12 +27,9 @@ func newSignals(s *settings) *signals {
 	return &signals{received, sync.OnceFunc(s.hold), sync.OnceFunc(func() { s.subscribe(received) })}
 }
 
-// Defer signal.Notify until ranks run: it costs two threads and dozens of wake-ups, which a job
-// that ends earlier need not pay. No program starts and reports that it is ready in less time.
-const (
-	listenAfterStart = 700 * time.Microsecond
-	listenDelay      = 3 * time.Millisecond
-)
+// listenDelay defers signal.Notify, which costs two threads and dozens of wake-ups that a job need not
+// pay if it ends earlier. Signals are held meanwhile.
+const listenDelay = 20 * time.Millisecond
 
 // onSignal handles a signal that a joined node's gorun received.
 func (h *head) onSignal(n *node, m wire.Signal) error {
