@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
@@ -51,12 +52,12 @@ func benchCommand(c *commandLine) *command {
 	return &command{
 		request: o,
 		arrange: o.takeOperation,
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "measure collectives between ranks, as nccl-tests does",
 			Description: "gorun bench measures collectives between ranks as nccl-tests does: time, algbw and busbw for each " +
 				"size, out of place and in place. The operations: " + strings.Join(benchOperations, ", ") + ".",
 			UsageText: "gorun bench OPERATION [options]",
-			Flags:     append(dialect.Flags(flags...), dialect.Hide(dialect.Flags(taken...))...),
+			Flags:     append(c.Flags(flags...), dialect.Hide(c.Flags(taken...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

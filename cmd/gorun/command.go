@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -16,9 +17,9 @@ import (
 	"gorun/launcher/registry"
 )
 
-// command is one of gorun's commands: its options, the rest of its help, and its request.
+// command is one of gorun's commands: what urfave/cli knows of it, the rest of its help, and its request.
 type command struct {
-	dialect.Command
+	cli.Command
 	dialect.Page
 	request
 	programs bool // the arguments are a program with its arguments, or several programs
@@ -125,7 +126,7 @@ func (e commandEntry) manual() *command {
 }
 
 // publicCommands returns the commands that help and completion list.
-func publicCommands() (list []*dialect.Command) {
+func publicCommands() (list []*cli.Command) {
 	for _, e := range commandList() {
 		if c := e.manual(); !c.Hidden {
 			list = append(list, &c.Command)
@@ -151,7 +152,7 @@ func (c *commandLine) build(e commandEntry) *command {
 	cmd.Name, cmd.Category = e.name, e.category
 	if cmd.HelpName == "" {
 		cmd.HelpName = "gorun " + e.name
-		cmd.Flags = append(cmd.Flags, dialect.Flags(c.JobOptions("version", "help")...)...)
+		cmd.Flags = append(cmd.Flags, c.Flags(c.JobOptions("version", "help")...)...)
 	}
 	if cmd.UsageText == "" {
 		cmd.UsageText = cmd.HelpName + " [options]"
@@ -160,7 +161,7 @@ func (c *commandLine) build(e commandEntry) *command {
 	return cmd
 }
 
-// parse parses the line and, if nothing is wrong with it, calls act. A command without a description
+// parse parses the line with urfave/cli and, if nothing is wrong with it, calls act. A command without a description
 // has no options: its arguments are taken literally.
 func (c *commandLine) parse(cmd *command, act func() error) error {
 	args := c.args
@@ -172,7 +173,7 @@ func (c *commandLine) parse(cmd *command, act func() error) error {
 	case !cmd.programs:
 		args = c.MoveOptionsFirst(args, nil)
 	}
-	cmd.Action = func() error {
+	cmd.Action = func(*cli.Context) error {
 		cmd.check(c.Operands())
 		if err := c.Err(); err != nil {
 			return err
@@ -320,7 +321,7 @@ func (r *wordRequest) run() error { return r.act(r.word) }
 
 // hidden makes a command for gorun's own use, which no help lists.
 func (r *wordRequest) hidden() *command {
-	return &command{request: r, Command: dialect.Command{Hidden: true}}
+	return &command{request: r, Command: cli.Command{Hidden: true}}
 }
 
 // optionsFirstWith moves options before the arguments if one of the given options is among them. Otherwise the

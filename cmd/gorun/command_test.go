@@ -165,7 +165,7 @@ func eachCommand(t *testing.T, look func(t *testing.T, cmd *command)) {
 func eachOption(t *testing.T, look func(t *testing.T, cmd *command, o *option, taken bool)) {
 	eachCommand(t, func(t *testing.T, cmd *command) {
 		for _, f := range cmd.Flags {
-			look(t, cmd, f.Option, f.Hidden)
+			look(t, cmd, f.(*dialect.Flag).Option, f.(*dialect.Flag).Hidden)
 		}
 	})
 }
@@ -181,6 +181,7 @@ func TestHelpOfCommands(t *testing.T) {
 			require.Equal(t, strings.TrimRight(line, " \n"), strings.TrimSuffix(line, "\n"), "no blanks at the end")
 		}
 		for _, f := range cmd.Flags {
+			f := f.(*dialect.Flag)
 			if cmd.Name == "sbatch" && f.Hidden {
 				continue // Slurm's options take precedence
 			}

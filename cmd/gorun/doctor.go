@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
@@ -40,13 +41,13 @@ func doctorCommand(c *commandLine) *command {
 	return &command{
 		request: o,
 		arrange: func(args []string) []string { return c.optionsFirstWith(args, "list", "explain") },
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "find problems of this host or of others",
 			Description: "gorun doctor finds what keeps jobs from running, slows them down or makes them fail later: limits, " +
 				"memory, names, clocks, versions, GPUs, network adapters, leftovers. It changes nothing.",
 			UsageText: "gorun doctor [options] [PROGRAM]",
-			Flags: append(dialect.Flags(append(flags, c.JobOptions("chdir", "verbose")...)...),
-				dialect.Hide(dialect.Flags(old...))...),
+			Flags: append(c.Flags(append(flags, c.JobOptions("chdir", "verbose")...)...),
+				dialect.Hide(c.Flags(old...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/env/nccl"
@@ -42,11 +44,11 @@ func envCommand(c *commandLine) *command {
 		request:  o,
 		programs: true,
 		arrange:  func(args []string) []string { return c.optionsFirstWith(args, "explain", "lint") },
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage:       "show the variables that ranks find in their environment",
 			Description: "gorun env shows the variables of a job's ranks, and why each is set. It starts no rank.",
 			UsageText:   "gorun env [options] [PROGRAM [ARGS...]]",
-			Flags:       append(dialect.Flags(flags...), dialect.Hide(dialect.Flags(append(old, taken...)...))...),
+			Flags:       append(c.Flags(flags...), dialect.Hide(c.Flags(append(old, taken...)...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

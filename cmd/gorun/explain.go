@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -28,13 +29,13 @@ func explainCommand(c *commandLine) *command {
 	return &command{
 		request: o,
 		arrange: func(args []string) []string { return c.MoveOptionsFirst(args, isExplainOption) },
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "explain an error, a log file, an exit code, a variable or a check",
 			Description: "gorun explain says what an error of NCCL, PyTorch, MPI, CUDA, SSH, Slurm or the system means, why " +
 				"it comes, how to check that and what to do. " +
 				"It reads one text, a whole log, or an exit code, and starts no rank.",
 			UsageText: "gorun explain [options] TEXT|FILE|ID|-",
-			Flags: dialect.Flags(c.group(dialect.GroupShown, option{
+			Flags: c.Flags(c.group(dialect.GroupShown, option{
 				Names: []string{"list"}, Set: dialect.Switch(&o.list),
 				Help: "list all known errors, or those of a FAMILY: nccl, slurm, openmpi",
 			}, c.jsonOption("print the explanation as JSON"))...),

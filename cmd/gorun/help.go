@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 )
 
@@ -15,7 +17,7 @@ type helpRequest struct {
 func helpCommand(c *commandLine) *command {
 	return &command{
 		request: &helpRequest{commandLine: c},
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage:       "print help on a topic or a command",
 			Description: "gorun help prints help on a topic or a command; without either, it shows what there is.",
 			UsageText:   "gorun help [TOPIC|COMMAND]",
@@ -102,7 +104,7 @@ func completionCommand(c *commandLine) *command {
 			refusal: "gorun completion takes the name of a shell: bash, zsh or fish",
 			act:     func(shell string) error { return c.print(dialect.Gorun.Completion(shell, publicCommands())) },
 		},
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage:       "print a script that completes commands and options in your shell",
 			Description: "gorun completion prints a script that completes commands and options in your shell.",
 			UsageText:   "gorun completion bash|zsh|fish",

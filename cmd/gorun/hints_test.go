@@ -296,7 +296,7 @@ func optionsOf(command string) (all []*option) {
 		return slices.AppendSeq(slices.Collect(dialect.Gorun.Options), dialect.Launch.Options)
 	}
 	for _, f := range e.manual().Flags {
-		all = append(all, f.Option)
+		all = append(all, f.(*dialect.Flag).Option)
 	}
 	return all
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher"
@@ -20,7 +22,7 @@ type hostsOptions struct {
 
 func hostsCommand(c *commandLine) *command {
 	o := &hostsOptions{commandLine: c}
-	flags := dialect.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
+	flags := c.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
 		append(c.group(dialect.GroupLook, c.jsonOption("print the report as JSON")), &option{
 			Names: []string{"quiet", "q"}, Group: dialect.GroupLook, Set: dialect.Switch(&c.Quiet),
 			Help: "print only problems",
@@ -28,12 +30,12 @@ func hostsCommand(c *commandLine) *command {
 	return &command{
 		request: o,
 		arrange: o.afterCheck,
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "check hosts before a job: gorun hosts check",
 			Description: "gorun hosts check tests hosts before a job: whether gorun reaches each, its system, clock, disk, " +
 				"limits and GPUs, PROGRAM if you name one, and the network between the hosts.",
 			UsageText: "gorun hosts check [options] [PROGRAM]",
-			Flags:     append(flags, dialect.Flags(c.JobOptions("chdir", "verbose")...)...),
+			Flags:     append(flags, c.Flags(c.JobOptions("chdir", "verbose")...)...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher/registry"
@@ -43,7 +45,7 @@ type jobsRequest struct {
 }
 
 // define makes the command. Its help says what exit codes 0 and 1 mean.
-func (r *jobsRequest) define(c dialect.Command, success, failure string, examples ...dialect.Example) *command {
+func (r *jobsRequest) define(c cli.Command, success, failure string, examples ...dialect.Example) *command {
 	if c.UsageText == "" {
 		c.UsageText = "gorun " + r.command + " [options] [JOB]"
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/env/nccl"
@@ -34,13 +36,13 @@ func lintCommand(c *commandLine) *command {
 	})
 	return &command{
 		request: o,
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "find wrong settings of NCCL and others in scripts and the environment",
 			Description: "gorun lint finds settings of NCCL, RCCL and PyTorch that are misspelled, obsolete, invalid or " +
 				"harmful: in scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON and nccl.conf files, or in this " +
 				"environment.",
 			UsageText: "gorun lint [options] [FILE...]",
-			Flags:     dialect.Flags(flags...),
+			Flags:     c.Flags(flags...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

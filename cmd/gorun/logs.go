@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/printable"
 	"gorun/launcher/registry"
@@ -16,11 +18,11 @@ import (
 func logsCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "logs"}
 	r.act = r.logs
-	return r.define(dialect.Command{
+	return r.define(cli.Command{
 		Usage: "print the last lines of each rank; -f follows them",
 		Description: "gorun logs prints the last lines of each rank, from the job's log files or from the memory of its " +
 			"launcher.",
-		Flags: dialect.Flags(c.group(dialect.GroupShown, option{
+		Flags: c.Flags(c.group(dialect.GroupShown, option{
 			Names: []string{"follow", "f"}, Set: dialect.Switch(&r.Follow),
 			Help: "print new output until the job ends; a slow reader is disconnected",
 		}, r.rankOption(), option{

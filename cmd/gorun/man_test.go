@@ -75,7 +75,7 @@ func TestManualPages(t *testing.T) {
 	eachCommand(t, func(t *testing.T, cmd *command) {
 		page := plain.Replace(pages["gorun-"+cmd.Name+".1"])
 		for _, f := range cmd.Flags {
-			if !f.Hidden && !f.Refused() {
+			if f := f.(*dialect.Flag); !f.Hidden && !f.Refused() {
 				require.Contains(t, page, "\n.B "+f.Usage()+"\n"+strings.ReplaceAll(f.Help, "\n", " ")+"\n")
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/internal/printable"
@@ -13,10 +15,10 @@ import (
 func psCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "ps"}
 	r.act = r.ps
-	return r.define(dialect.Command{
+	return r.define(cli.Command{
 		Usage:       "list running jobs, or the ranks of one",
 		Description: "gorun ps lists your running jobs that were started on this host, or the ranks of one job.",
-		Flags: dialect.Flags(c.group(dialect.GroupShown,
+		Flags: c.Flags(c.group(dialect.GroupShown,
 			c.jsonOption("print everything as JSON, with the ranks of all jobs"), option{
 				Names: []string{"nccl"}, Set: dialect.Switch(&r.nccl),
 				Help: "show what NCCL 2.24 or newer reports: version, late and failed ranks",

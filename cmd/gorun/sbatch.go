@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -63,13 +64,13 @@ func sbatchCommand(c *commandLine) *command {
 	return &command{
 		request:  o,
 		programs: true,
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "write a batch script for Slurm and submit it",
 			Description: "gorun sbatch writes a batch script that starts PROGRAM in a Slurm allocation, and " +
 				"submits it by sbatch. The script goes to sbatch's standard input: no file is left.",
 			UsageText: "gorun sbatch [options] PROGRAM [ARGS...]",
-			Flags: append(dialect.Flags(append(o.own, c.JobOptions(perNode)...)...),
-				dialect.Hide(dialect.Flags(append(taken, &chdir)...))...),
+			Flags: append(c.Flags(append(o.own, c.JobOptions(perNode)...)...),
+				dialect.Hide(c.Flags(append(taken, &chdir)...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

@@ -3,6 +3,8 @@ package main
 import (
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/printable"
 	"gorun/launcher/registry"
@@ -11,11 +13,11 @@ import (
 func stacksCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "stacks"}
 	r.act = r.stacks
-	return r.define(dialect.Command{
+	return r.define(cli.Command{
 		Usage: "show what each rank of a job does right now",
 		Description: "gorun stacks shows what each rank of a job does right now; ranks that do the same share a line. The " +
 			"ranks keep running. Python's frames need py-spy.",
-		Flags: dialect.Flags(c.group(dialect.GroupShown, r.rankOption())...),
+		Flags: c.Flags(c.group(dialect.GroupShown, r.rankOption())...),
 	}, shownText, noJobText,
 		dialect.Example{"gorun stacks", "the only running job"},
 		dialect.Example{"gorun stacks 7f3a --rank 3", "one rank of a job"})

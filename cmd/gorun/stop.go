@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -20,11 +21,11 @@ import (
 func stopCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "stop"}
 	r.act = r.stop
-	return r.define(dialect.Command{
+	return r.define(cli.Command{
 		Usage:       "stop jobs gracefully",
 		Description: "gorun stop sends SIGTERM to jobs and waits until they have ended.",
 		UsageText:   "gorun stop [options] JOB...",
-		Flags: dialect.Flags(c.group(dialect.GroupEnd, option{
+		Flags: c.Flags(c.group(dialect.GroupEnd, option{
 			Names: []string{"all"}, Set: dialect.Switch(&r.all),
 			Help: "stop all jobs of this user on this host",
 		}, option{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/job"
@@ -55,11 +56,11 @@ func storeCommand(c *commandLine) *command {
 	}}
 	return &command{
 		request: o,
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "serve a rendezvous store for scripts and other launchers",
 			Description: "gorun store serves a TCPStore for scripts and other launchers. It prints its address as " +
 				"soon as it serves, and ends on SIGTERM with a summary.",
-			Flags: dialect.Flags(append(limits, c.JobOptions("allow-from", "allow-local-users")...)...),
+			Flags: c.Flags(append(limits, c.JobOptions("allow-from", "allow-local-users")...)...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

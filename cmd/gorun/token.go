@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/job"
 )
@@ -23,11 +25,11 @@ func tokenCommand(c *commandLine) *command {
 	o := &tokenOptions{commandLine: c}
 	return &command{
 		request: o,
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "make a token for nodes that you start one by one",
 			Description: "gorun token prints a new token: a secret of 256 bits for the nodes of a job that are started " +
 				"one by one know each other.",
-			Flags: dialect.Flags(c.group(dialect.GroupOutput, option{
+			Flags: c.Flags(c.group(dialect.GroupOutput, option{
 				Names: []string{"out"}, Value: "FILE", Set: dialect.Text(&o.file),
 				Help: "write the token to a new FILE that only you can read",
 			}, option{

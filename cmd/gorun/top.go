@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -20,7 +21,7 @@ import (
 func topCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "top"}
 	r.act = r.top
-	return r.define(dialect.Command{
+	return r.define(cli.Command{
 		Usage: "show the CPU time and output of each rank, second by second",
 		Description: "gorun top shows what each rank of a job uses, second by second; q quits. If standard output is not " +
 			"a terminal, it prints one table.",

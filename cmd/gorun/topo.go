@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/internal/printable"
@@ -68,12 +70,11 @@ func topoCommand(c *commandLine) *command {
 	})...)
 	return &command{
 		request: o,
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "draw a machine, and where ranks run on it",
 			Description: "gorun topo draws a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and " +
 				"how near they are to each other. It starts no rank.",
-			Flags: dialect.Flags(slices.Concat(ranks, others,
-				c.group(dialect.GroupPlaces, c.PlaceOptions(dialect.NoVar)...))...),
+			Flags: c.Flags(slices.Concat(ranks, others, c.group(dialect.GroupPlaces, c.PlaceOptions(dialect.NoVar)...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

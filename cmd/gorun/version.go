@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/version"
 	"gorun/launcher"
@@ -14,11 +16,11 @@ type versionOptions struct{ *commandLine }
 func versionCommand(c *commandLine) *command {
 	return &command{
 		request: &versionOptions{c},
-		Command: dialect.Command{
+		Command: cli.Command{
 			Usage: "print the version",
 			Description: "gorun version prints the version, the platform and the Go release that built it. With --json also " +
 				"the commit, the dialects and the version of what launcher and agents send each other.",
-			Flags: dialect.Flags(c.group(dialect.GroupShown, c.jsonOption("print everything as JSON"))...),
+			Flags: c.Flags(c.group(dialect.GroupShown, c.jsonOption("print everything as JSON"))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

@@ -157,7 +157,7 @@ func (a rally) standing(t *testing.T, options ...string) map[string]*running {
 // otherGorun is a gorun with another version.
 var otherGorun = sync.OnceValues(func() (string, error) {
 	path := built("gorun-other")
-	build := exec.Command("go", "build", "-ldflags",
+	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags",
 		"-X gorun/internal/version.Version=99.0", "-o", path, "gorun/cmd/gorun")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {

@@ -49,7 +49,7 @@ var gpuPrograms = sync.OnceValues(func() (string, error) {
 		{"gorun", "0", "-X gorun/internal/version.Version=v7"},
 		{"gorun-gpu", "1", "-X gorun/internal/version.Version=v7 -extldflags=-Wl,-z,lazy"},
 	} {
-		build := exec.Command("go", "build", "-ldflags", program.flags, "-o",
+		build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", program.flags, "-o",
 			filepath.Join(dir, program.name), "gorun/cmd/gorun")
 		build.Env = append(os.Environ(), "CGO_ENABLED="+program.cgo, "CGO_CFLAGS=-Wno-deprecated-declarations")
 		if said, err := build.CombinedOutput(); err != nil {

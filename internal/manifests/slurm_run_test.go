@@ -31,7 +31,7 @@ var labels = regexp.MustCompile(`(?m)^(\w+): rank (\d+) of (\d+), task (\d+)$`)
 func TestSlurmExamplesRun(t *testing.T) {
 	cluster := testslurm.Start(t, testslurm.Config{})
 	folder := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(folder, "gorun"),
+	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(folder, "gorun"),
 		"gorun/cmd/gorun")
 	said, err := build.CombinedOutput()
 	require.NoError(t, err, string(said))

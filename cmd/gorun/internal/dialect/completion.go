@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 )
 
 // Shells have a completion.
 var Shells = []string{"bash", "zsh", "fish"}
 
 // Completion returns a script that completes the dialect's options and their values, then the program as any command.
-// For gorun's own dialect it also completes gorun's commands, and the name torchrun.
-func (d *Dialect) Completion(shell string, commands []*Command) string {
+// For gorun's own dialect it also completes gorun's commands, and the name torchrun. urfave/cli's own scripts start
+// gorun for each key, and stop at the first operand.
+func (d *Dialect) Completion(shell string, commands []*cli.Command) string {
 	all := []completion{{d.Name, d.Options, nil}}
 	switch d {
 	case Launch:
@@ -38,7 +41,7 @@ func (d *Dialect) Completion(shell string, commands []*Command) string {
 type completion struct {
 	command  string
 	options  iter.Seq[*Option]
-	commands []*Command
+	commands []*cli.Command
 }
 
 // offered yields the options of the help.

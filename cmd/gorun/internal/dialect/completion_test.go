@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/urfave/cli/v2"
 
 	"gorun/internal/testneeds"
 )
@@ -69,13 +70,13 @@ func TestCompletionOfCommands(t *testing.T) {
 }
 
 // testCommands are three commands of gorun.
-func testCommands() []*Command {
+func testCommands() []*cli.Command {
 	topo := []*Option{{Names: []string{"from"}, Value: "DIR", Dirs: true}, {Names: []string{"svg"}, Value: "FILE"}}
 	store := []*Option{{Names: []string{"listen"}, Value: "ADDR"}, {Names: []string{"max-memory"}, Value: "SIZE"}}
-	return []*Command{
+	return []*cli.Command{
 		{Name: "launch"},
-		{Name: "topo", Flags: Flags(topo...)},
-		{Name: "store", Flags: Flags(store...)},
+		{Name: "topo", Flags: new(Line).Flags(topo...)},
+		{Name: "store", Flags: new(Line).Flags(store...)},
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"path"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/internal/version"
 	"gorun/launcher/job"
 )
@@ -18,7 +20,7 @@ type Dialect struct {
 	tables   []table  // in the order of the help, and in which prefixes are looked up
 	line     *Line    // filled by the rows of tables; nil: none
 
-	flags []*Flag // of a gorun command; its tables are empty
+	flags []cli.Flag // of a gorun command; its tables are empty
 
 	// Variables of other launchers: fallbacks are pairs of an option's name and its variables, variables makes rows
 	// for those without an option, whose names follow any of variablePrefixes.
@@ -191,7 +193,7 @@ var hydraFallbacks = [][2]string{
 // Options yields the dialect's options, table after table.
 func (d *Dialect) Options(yield func(*Option) bool) {
 	for _, f := range d.flags {
-		if !yield(f.Option) {
+		if !yield(f.(*Flag).Option) {
 			return
 		}
 	}

@@ -1,7 +1,7 @@
 // Package dialect turns a command line into a [job.Spec], in any dialect: gorun's own, mpirun's, mpiexec's, torchrun's,
 // or that of torch.distributed.launch. The name of the program (argv[0]) selects the dialect.
 //
-// A gorun command other than a job is a [Command]. Its [Line] is read by the same steps, with the command's
+// A gorun command other than a job is a command of urfave/cli. Its [Line] is read by the same steps, with the command's
 // own options and those that it shares with jobs ([Line.JobOptions]).
 //
 // Each dialect is one table of options ([Dialect], [Option]). The parser, the help, the shell completion,
@@ -12,7 +12,7 @@
 // A command line passes three steps, all of them pure:
 //
 //	argv ─ rewrite ─→ one form       --name=value ... -- PROGRAM ARGS
-//	     ─ setters ─→ parts          each option that occurs sets its part of the Spec
+//	     ─ urfave/cli ─→ setters     one flag for each option that occurs; it sets its part of the Spec
 //	     ─ defaults, checks ─→ Spec  GORUN_* and PET_* variables, contradictions
 //
 // The first step exists because users of mpirun and torchrun type what no flag library reads: -n4, -wdir,

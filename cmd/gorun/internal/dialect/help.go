@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/internal/printable"
 )
 
@@ -17,7 +19,7 @@ const (
 // Example is a line of the help: a command line or an exit code, and its meaning.
 type Example [2]string
 
-// Page holds the parts of a help text that a Command lacks.
+// Page holds the parts of a help text that a cli.Command lacks.
 type Page struct {
 	Examples []Example
 	First    []Group   // headings before all others
@@ -40,8 +42,9 @@ var exitCodes = []Example{
 }
 
 // Help returns the text of --help: examples first, then options by group, each in one spelling, and exit codes last. No
-// line is longer than 80 columns.
-func Help(c *Command, page Page, commands []*Command) string {
+// line is longer than 80 columns. urfave/cli's own template does not wrap, sorts headings by name, and has neither
+// examples nor exit codes.
+func Help(c *cli.Command, page Page, commands []*cli.Command) string {
 	var b helpBuilder
 	b.paragraph("", c.Description)
 	fmt.Fprintf(&b, "\nUsage: %s\n", c.UsageText)
@@ -50,7 +53,7 @@ func Help(c *Command, page Page, commands []*Command) string {
 }
 
 // body writes what follows the usage.
-func (b *helpBuilder) body(c *Command, page Page, commands []*Command) {
+func (b *helpBuilder) body(c *cli.Command, page Page, commands []*cli.Command) {
 	b.heading("Examples")
 	for _, e := range page.Examples {
 		b.example(e)
@@ -76,7 +79,7 @@ const lastOfJobs = "Options end at the program. Every option has a variable: GOR
 	"For other spellings and refused options see docs/reference/options.md."
 
 // Help returns the dialect's help; commands are listed in gorun's own.
-func (d *Dialect) Help(commands []*Command) string {
+func (d *Dialect) Help(commands []*cli.Command) string {
 	if d != Gorun {
 		commands = nil
 	}
@@ -85,10 +88,10 @@ func (d *Dialect) Help(commands []*Command) string {
 }
 
 // Manual returns the dialect as a command, with the rest of its help.
-func (d *Dialect) Manual() (Command, Page) {
-	c := Command{
+func (d *Dialect) Manual() (cli.Command, Page) {
+	c := cli.Command{
 		Name: d.Name, HelpName: d.Name, Description: d.About, UsageText: d.Name + " [options] PROGRAM [ARGS...]",
-		Flags: Flags(slices.Collect(d.Options)...),
+		Flags: new(Line).Flags(slices.Collect(d.Options)...),
 	}
 	page := Page{Examples: d.examples, Often: d.often, Ranks: d.countDefault(), Codes: d.exitCodes(), Last: lastOfJobs}
 	if d.slots != slotsOfGorun { // users of mpirun look for mpirun's options
@@ -145,7 +148,7 @@ func (b *helpBuilder) exitCodes(codes []Example) {
 }
 
 // groups writes options under their headings.
-func (b *helpBuilder) groups(c *Command, page Page) {
+func (b *helpBuilder) groups(c *cli.Command, page Page) {
 	order := slices.Clone(page.First)
 	for g := range numHelpGroups {
 		order = append(order, g)
@@ -157,7 +160,7 @@ func (b *helpBuilder) groups(c *Command, page Page) {
 			}
 			return 0
 		}
-		if slices.ContainsFunc(c.Flags, func(f *Flag) bool { return !f.Hidden && under(f) >= 0 }) {
+		if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return !f.(*Flag).Hidden && under(f.(*Flag)) >= 0 }) {
 			b.heading(g.String())
 			b.options(c, under)
 		}
@@ -168,13 +171,13 @@ func (b *helpBuilder) groups(c *Command, page Page) {
 }
 
 // options writes the options for which place is not negative, in its order.
-func (b *helpBuilder) options(c *Command, place func(*Flag) int) {
-	flags := slices.DeleteFunc(slices.Clone(c.Flags), func(f *Flag) bool {
-		return f.Hidden || place(f) < 0
+func (b *helpBuilder) options(c *cli.Command, place func(*Flag) int) {
+	flags := slices.DeleteFunc(slices.Clone(c.Flags), func(f cli.Flag) bool {
+		return f.(*Flag).Hidden || place(f.(*Flag)) < 0
 	})
-	slices.SortStableFunc(flags, func(a, b *Flag) int { return place(a) - place(b) })
+	slices.SortStableFunc(flags, func(a, b cli.Flag) int { return place(a.(*Flag)) - place(b.(*Flag)) })
 	for _, f := range flags {
-		b.row(f.Usage(), f.Help)
+		b.row(f.(*Flag).Usage(), f.(*Flag).Help)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/urfave/cli/v2"
 
 	"gorun/launcher/job"
 )
@@ -72,10 +73,10 @@ type Surroundings struct {
 	// IsUnknown reports whether a resolver says that no host has this name. It may be nil.
 	IsUnknown func(name string) bool
 	// Commands returns gorun's commands, for help and completion. It may be nil.
-	Commands func() []*Command
+	Commands func() []*cli.Command
 }
 
-func (around *Surroundings) commands() []*Command {
+func (around *Surroundings) commands() []*cli.Command {
 	if around.Commands == nil {
 		return nil
 	}

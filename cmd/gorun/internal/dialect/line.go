@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/urfave/cli/v2"
 
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
@@ -21,7 +22,7 @@ type Line struct {
 	around  Surroundings
 
 	Invocation
-	command  *Command // nil: the line starts a job
+	command  *cli.Command // nil: the line starts a job
 	problems *multierror.Error
 
 	level level
@@ -101,7 +102,7 @@ func NewLine(around Surroundings) *Line {
 }
 
 // SetCommand sets whose options the line has. With programs, a `:` may begin another one.
-func (p *Line) SetCommand(c *Command, programs bool) {
+func (p *Line) SetCommand(c *cli.Command, programs bool) {
 	p.command = c
 	p.dialect.Name, p.dialect.flags, p.dialect.mpmd = c.HelpName, c.Flags, programs
 	if programs {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 )
 
 // ManHead is the head of a manual page.
@@ -15,7 +17,7 @@ type ManHead struct {
 }
 
 // Man returns the manual page of a command in man(7), from what [Help] shows.
-func Man(head ManHead, c *Command, page Page, commands []*Command) string {
+func Man(head ManHead, c *cli.Command, page Page, commands []*cli.Command) string {
 	b := newManPage(head)
 	b.heading("Synopsis")
 	for _, line := range strings.Split(c.UsageText, "\n") {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 )
 
 // optionsHead is the prose of docs/reference/options.md, before the tables.
@@ -14,7 +16,7 @@ var optionsHead string
 
 // Markdown returns docs/reference/options.md: every option in every spelling, with its variables and the dialects that
 // have it, those of commands last.
-func Markdown(commands []*Command) string {
+func Markdown(commands []*cli.Command) string {
 	var b strings.Builder
 	b.WriteString(optionsHead)
 	known := anchors{}
@@ -45,7 +47,7 @@ func (a anchors) of(names ...string) string {
 }
 
 // optionTable writes the options of one group, each once.
-func optionTable(b *strings.Builder, g Group, commands []*Command, known anchors) {
+func optionTable(b *strings.Builder, g Group, commands []*cli.Command, known anchors) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
 	seen := map[string]bool{}
 	row := func(o *Option, in string) {
@@ -61,6 +63,7 @@ func optionTable(b *strings.Builder, g Group, commands []*Command, known anchors
 	}
 	for _, c := range commands {
 		for _, f := range c.Flags {
+			f := f.(*Flag)
 			of := Gorun.exact(Spelling(f.Option.Names[0]))
 			if shared := f.Hidden || of != nil && of.Help == f.Help; !shared && letters[c.Name] != "" {
 				row(f.Option, letters[c.Name])

@@ -3,6 +3,8 @@ package dialect
 import (
 	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 )
 
 // Categories of gorun's commands, in the order of the overview. Commands without one are not listed there.
@@ -114,7 +116,7 @@ func Topics() []string {
 }
 
 // TopicHelp returns the page of a topic. ok is false if none exists of that name.
-func TopicHelp(name string, commands []*Command) (page string, ok bool) {
+func TopicHelp(name string, commands []*cli.Command) (page string, ok bool) {
 	if name == allTopics {
 		return Gorun.Help(commands), true
 	}
@@ -150,7 +152,7 @@ func (b *helpBuilder) topic(t topic) {
 	b.last(t.more)
 }
 
-func (d *Dialect) overviewCommand() Command {
+func (d *Dialect) overviewCommand() cli.Command {
 	c, _ := d.Manual()
 	return c
 }
@@ -173,7 +175,7 @@ var common = []Example{
 }
 
 // Overview returns gorun's help on one screen. Help has every option.
-func (d *Dialect) Overview(commands []*Command) string {
+func (d *Dialect) Overview(commands []*cli.Command) string {
 	var b helpBuilder
 	b.WriteString("gorun runs a program as the ranks of one job, on this machine or on many.\n" +
 		"\nUsage: gorun [OPTIONS] PROGRAM [ARGS...]\n")

@@ -2,10 +2,14 @@ package dialect
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/urfave/cli/v2"
 
 	"gorun/launcher/job"
 )
@@ -108,19 +112,108 @@ func (p *Line) program(r rewritten, first bool) error {
 	})
 }
 
-// flags sets the options of a program or command, and runs the command.
+// errPrinted ends a command whose help or version is printed instead.
+var errPrinted = errors.New("help or version")
+
+// flags runs urfave/cli on the options of a program or command. It gets one flag for each option that
+// occurs, not for each that exists: its cost grows with the square of their number.
 func (p *Line) flags(r rewritten, then func(words []string)) error {
+	var flags []cli.Flag
 	for _, o := range r.options {
-		p.apply(o.Option, o.Value, o.Text)
+		at := slices.IndexFunc(flags, func(f cli.Flag) bool { return f.(*Flag).Option == o.Option })
+		if at < 0 {
+			at = len(flags)
+			flags = append(flags, &Flag{Option: o.Option, line: p})
+		}
+		f := flags[at].(*Flag)
+		f.texts = append(f.texts, o.Text)
 	}
-	then(r.program)
-	if p.command == nil || p.help || p.version || r.more {
+	before := func(c *cli.Context) error {
+		then(c.Args().Slice())
+		if p.help || p.version {
+			return errPrinted
+		}
 		return nil
 	}
-	return p.command.Action()
+	app := &cli.App{
+		Name: Gorun.Name, HideHelp: true, HideVersion: true, DisableSliceFlagSeparator: true,
+		Compiled: time.Unix(1, 0), // or it asks the file system for a time that is never printed
+		Writer:   io.Discard, ErrWriter: io.Discard, Reader: eof{},
+		Action:         func(*cli.Context) error { return nil },
+		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return err },
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
+	words := append([]string{app.Name}, r.args()...)
+	if p.command == nil {
+		app.Flags, app.Before = flags, before
+	} else {
+		c := *p.command
+		c.HideHelp, c.Flags, c.Before = true, flags, before
+		if r.more {
+			c.Action = app.Action
+		}
+		app.Commands, words = []*cli.Command{&c}, slices.Insert(words, 1, c.Name)
+	}
+	if err := app.Run(words); err != errPrinted {
+		return err
+	}
+	return nil
 }
 
-// apply sets one value of an option. It does not fail, so that one mistake does not hide others.
+// eof is an empty reader.
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Flag is an option as a flag of urfave/cli, which knows only its first name: rewriting left no other.
+type Flag struct {
+	*Option
+	Hidden bool // the help leaves it to another command line's
+	line   *Line
+	texts  []string // of each occurrence
+	set    int      // occurrences that were set
+}
+
+// Flags returns options as flags that fill the line.
+func (p *Line) Flags(options ...*Option) []cli.Flag {
+	flags := make([]cli.Flag, len(options))
+	for i, o := range options {
+		flags[i] = &Flag{Option: o, line: p}
+	}
+	return flags
+}
+
+// Hide sets Hidden on flags, and returns them.
+func Hide(flags []cli.Flag) []cli.Flag {
+	for _, f := range flags {
+		f.(*Flag).Hidden = true
+	}
+	return flags
+}
+
+// Apply registers the flag.
+func (f *Flag) Apply(set *flag.FlagSet) error {
+	set.Var(f, f.Option.Names[0], f.Help)
+	return nil
+}
+
+// Names returns the first name.
+func (f *Flag) Names() []string { return f.Option.Names[:1] }
+
+// IsSet reports whether the flag has a value.
+func (f *Flag) IsSet() bool { return f.set > 0 }
+
+// String is the default in urfave/cli's help, which is never printed.
+func (f *Flag) String() string { return "" }
+
+// Set sets one value. It never fails, so that one mistake does not hide others.
+func (f *Flag) Set(value string) error {
+	f.line.apply(f.Option, value, f.texts[f.set])
+	f.set++
+	return nil
+}
+
+// apply sets one value of an option.
 func (p *Line) apply(o *Option, value, source string) {
 	p.now = append(p.now, o)
 	if err := p.call(o, Arg{Value: value, From: source}); err != nil {

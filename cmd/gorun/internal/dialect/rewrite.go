@@ -41,7 +41,7 @@ func (o Occurrence) swallowed() string {
 	return fmt.Sprintf("; %s took %s for its %s", o.typed[0], value, o.Option.Value)
 }
 
-// rewritten is a command line, or its part up to a `:`, in one form.
+// rewritten is a command line, or its part up to a `:`, in the form that urfave/cli reads.
 type rewritten struct {
 	options  []Occurrence
 	program  []string // the program and its arguments, as they are
@@ -49,6 +49,15 @@ type rewritten struct {
 	more     bool     // a `:` follows
 	next     []string // words after it
 	problems []error
+}
+
+// args returns every option as --FIRST-NAME=VALUE, then "--", then the program.
+func (r rewritten) args() []string {
+	args := make([]string, 0, len(r.options)+1+len(r.program))
+	for _, o := range r.options {
+		args = append(args, "--"+o.Option.Names[0]+"="+o.Value)
+	}
+	return append(append(args, "--"), r.program...)
 }
 
 // rewrite reads options up to the program: the first word that is neither an option nor an

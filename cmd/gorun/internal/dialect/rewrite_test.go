@@ -8,15 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// words returns every option as --FIRST-NAME=VALUE, then "--", then the program.
-func (r rewritten) words() (words []string) {
-	for _, o := range r.options {
-		words = append(words, "--"+o.Option.Names[0]+"="+o.Value)
-	}
-	return append(append(words, "--"), r.program...)
-}
-
-// TestRewrite shows the form.
+// TestRewrite shows the form that urfave/cli reads.
 func TestRewrite(t *testing.T) {
 	for line, want := range map[string]string{
 		"-n 4 x -n 5":                 "--np=4 -- x -n 5",
@@ -34,10 +26,10 @@ func TestRewrite(t *testing.T) {
 		"-n 1 a : b : -m -n 2 c":      "--np=1 -- a : b",
 		"-t3 -r0:1,1:2 x":             "--tee=3 --redirects=0:1,1:2 -- x",
 	} {
-		require.Equal(t, want, strings.Join(Gorun.rewrite(strings.Fields(line)).words(), " "), line)
+		require.Equal(t, want, strings.Join(Gorun.rewrite(strings.Fields(line)).args(), " "), line)
 	}
 	require.Equal(t, "--nnodes=1 --standalone=true --tee=3 -- x : -n 2",
-		strings.Join(Torchrun.rewrite(strings.Fields("--nn 1 --stand -t3 x : -n 2")).words(), " "))
+		strings.Join(Torchrun.rewrite(strings.Fields("--nn 1 --stand -t3 x : -n 2")).args(), " "))
 }
 
 // FuzzRewrite checks the invariants of all command lines. Newlines separate words. The seeds are in testdata/fuzz.
@@ -63,9 +55,9 @@ func FuzzRewrite(f *testing.F) {
 		require.Equal(t, tail, args[len(args)-len(tail):], "the program and its arguments pass byte for byte")
 		requireNormal(t, d, r)
 
-		again := d.rewrite(r.words())
+		again := d.rewrite(r.args())
 		require.Empty(t, again.problems, "the one form is read without a problem")
-		require.Equal(t, r.words(), again.words(), "and stays as it is")
+		require.Equal(t, r.args(), again.args(), "and stays as it is")
 
 		if _, err := Parse(strings.Fields(d.Name)[0], args, around()); err != nil {
 			var usage *UsageError

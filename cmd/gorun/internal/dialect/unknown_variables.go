@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"gorun/launcher/job"
 )
 
@@ -54,7 +56,7 @@ func (p *Line) isDefault(name string) bool {
 		}
 		return false
 	}
-	return in(Gorun.Options) || in(Launch.Options) || slices.ContainsFunc(p.around.commands(), func(c *Command) bool {
+	return in(Gorun.Options) || in(Launch.Options) || slices.ContainsFunc(p.around.commands(), func(c *cli.Command) bool {
 		return in((&Dialect{flags: c.Flags}).Options)
 	})
 }
