@@ -29,6 +29,9 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
+// Unreached reports whether the reason is that a host could not be reached.
+func (e *Error) Unreached() bool { return e.step != "" }
+
 // failure is an error that the user's options did not cause.
 func failure(text string) *Error { return &Error{Code: job.ExitLauncher, Text: text} }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,11 @@ func createFiles(inv dialect.Invocation) error {
 func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 	p, err := launcher.Plan(context.Background(), inv.Spec, options...)
 	if err != nil {
-		return reportStartFailure(suggestCommand(err, inv.Spec)).ExitCode
+		code := reportStartFailure(suggestCommand(err, inv.Spec)).ExitCode
+		if e, ok := errors.AsType[*launcher.Error](flatten(err)[0]); ok && e.Unreached() {
+			notify(os.Stderr, "hint: add `--offline` to plan without contacting hosts")
+		}
+		return code
 	}
 	if err := writePlan(os.Stdout, p, &inv); err != nil {
 		notify(os.Stderr, err.Error())
@@ -117,7 +122,9 @@ func suggestCommand(err error, spec launcher.Spec) error {
 	if !ok || e.Code != job.ExitNotFound || e.Hint != "" || len(spec.Apps) != 1 || spec.Apps[0].Start != job.StartAuto {
 		return err
 	}
-	if command := dialect.CommandFor(spec.Apps[0].Program, commandNames()); command != "" {
+	app := spec.Apps[0]
+	command := cmp.Or(dialect.WithoutLauncher(app), dialect.CommandFor(app.Program, commandNames()))
+	if command != "" {
 		e.Hint = "run `" + command + "`"
 	}
 	return err

@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 748_000
-	maxTestTokens = 706_500
+	maxTokens     = 749_200
+	maxTestTokens = 706_600
 )
 
 func TestTokens(t *testing.T) {

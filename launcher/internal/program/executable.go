@@ -105,6 +105,8 @@ func (req *Request) notExecutable(name string, f file) *Error {
 		return refused(name, "is on a file system that is mounted without execution (noexec)")
 	case f.hasRunBit():
 		return refused(name, "permission denied: this user may not execute it")
+	case bytes.Contains(h, []byte("\n#SBATCH ")):
+		return refused(name, "is a batch script of Slurm").hint("run `sbatch " + word(f.exec) + "`")
 	case err == nil && (h.isELF() || h.isScript()):
 		return refused(name, "has no run bit").hint("run `chmod +x " + word(f.exec) + "`")
 	case strings.HasSuffix(name, ".sh"):

@@ -43,7 +43,9 @@ func around(variables ...string) Surroundings {
 				return []byte("here slots=2 max-slots=4\nlocalhost slots=1\n"), nil
 			case "train.py", "train":
 				return []byte("parser.add_argument('--node_rank')\n"), nil
-			case "wrapper":
+			case "main.py":
+				return []byte("from local import main\n"), nil
+			case "wrapper", "local/__init__.py":
 				return []byte("#!/bin/sh\n"), nil
 			case "there.txt":
 				return []byte("here\nthere slots=x\n"), nil
@@ -452,13 +454,16 @@ func TestTrailingLauncherOptions(t *testing.T) {
 		"gorun -n 1 x : -n 1 train.py --standalone":   "train.py gets --standalone",
 		"gorun --chdir . train.py --max-restarts 2":   "train.py gets --max-restarts",
 		"gorun train.py --node-rank 1":                "", // its own
-		"gorun train.py --timeout 5 --gpus 4 -n 2":    "",
+		"gorun train.py --timeout 5 --gpus=4 -n 2 -x": "train.py gets --timeout, --gpus and -n",
+		"gorun train.py -np 2 -H a --dry_run --help":  "train.py gets -np, -H and --dry_run",
+		"gorun ./train --dry-run --timeout 5 -n 2":    "./train gets --dry-run",
+		"gorun main.py --timeout 5 --standalone":      "main.py gets --standalone", // local may take the other
 		"gorun train.py -- --nnodes 2":                "",
 		"gorun train --nnodes 2":                      "", // of PATH
 		"gorun ./wrapper --nnodes 2":                  "",
 		"gorun nowhere.py --nnodes 2":                 "",
 		"gorun -m train --nnodes 2":                   "",
-		"gorun ./torchrun --nnodes 2":                 "",
+		"gorun ./mpirun --nnodes 2":                   "",
 		"torchrun train.py --nnodes 2":                "",
 		"mpirun -n 1 ./train --map-by numa":           "",
 		"gorun launch train.py --nproc-per-node 2":    "",

@@ -76,8 +76,8 @@ func (p *Line) chooseHosts(filed, listed []hosts.Host) (all []hosts.Host, ok boo
 func (p *Line) listedHosts(lists []Arg) (all []hosts.Host, ok bool) {
 	ok = true
 	for _, list := range lists {
-		if p.isHostFile(list.Value) {
-			p.problem("%s: a file, not a host: use --hostfile %s", list.From, shellwords.Quote(list.Value))
+		if file, _, _ := strings.Cut(list.Value, ":"); p.isHostFile(file) {
+			p.problem("%s: a file, not a host: use --hostfile %s", list.From, shellwords.Quote(file))
 			ok = false
 			continue
 		}
@@ -159,6 +159,9 @@ func (p *Line) mergeHere(all []hosts.Host) []hosts.Host {
 		return merged
 	}
 	sum := hosts.Sum(here)
+	if names := slices.Compact(hosts.Names(here)); len(names) > 1 {
+		p.hint("%s are the same machine: their slots add up to %d", enumerate(names, "and"), sum.Slots)
+	}
 	sum.Here, sum.User, sum.Port = true, "", 0
 	return slices.Insert(merged, at, sum)
 }

@@ -3,7 +3,9 @@ package dialect
 import (
 	"path"
 	"slices"
+	"strings"
 
+	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
@@ -16,19 +18,42 @@ var nestedLaunchers = []string{
 // torchrunModules name torchrun for python -m.
 var torchrunModules = []string{"torch.distributed.run", "torch.distributed.launch"}
 
-// nestedLauncher says why not to start a program that is a launcher; "" for other programs.
-func nestedLauncher(app job.App) string {
-	word, base := app.Program, path.Base(app.Program)
+// torchrunIn returns how a program or a Python module names torchrun, or "".
+func torchrunIn(app job.App) string {
+	words := append([]string{app.Program}, app.Args...)
 	isModule := app.Start == job.StartModule
-	switch {
-	case isModule && slices.Contains(torchrunModules, word), !isModule && base == "torchrun":
-		return word + " as the program: gorun takes its place, and each of gorun's ranks would start ranks again: " +
-			"leave " + word + " out (gorun knows its options)"
-	case !isModule && slices.Contains(nestedLaunchers, base):
-		return word + " as the program: gorun starts the ranks itself, and each of them would start all of them again: " +
-			"leave " + word + " out"
+	if len(words) > 2 && strings.HasPrefix(path.Base(words[0]), "python") && words[1] == "-m" {
+		words, isModule = words[2:], true
+	}
+	if isModule && slices.Contains(torchrunModules, words[0]) || !isModule && path.Base(words[0]) == "torchrun" {
+		return words[0]
 	}
 	return ""
+}
+
+// nestedLauncher says why not to start a program that is a launcher; "" for other programs.
+func nestedLauncher(app job.App) string {
+	if word := torchrunIn(app); word != "" {
+		return word + " as the program: gorun takes its place, and each of gorun's ranks would start ranks again: " +
+			"leave " + word + " out (gorun knows its options)"
+	}
+	if app.Start != job.StartModule && slices.Contains(nestedLaunchers, path.Base(app.Program)) {
+		return app.Program + " as the program: gorun starts the ranks itself, and each of them would start all of them " +
+			"again: leave " + app.Program + " out"
+	}
+	return ""
+}
+
+// WithoutLauncher returns the command line of gorun that takes the place of a launcher as the program, or "".
+func WithoutLauncher(app job.App) string {
+	if nestedLauncher(app) == "" {
+		return ""
+	}
+	args := app.Args
+	if len(args) > 1 && args[1] == torchrunIn(app) { // python -m
+		args = args[2:]
+	}
+	return strings.TrimRight("gorun "+shellwords.Join(args), " ")
 }
 
 // RefuseLaunchers refuses programs that are launchers.
@@ -40,11 +65,11 @@ func (p *Line) RefuseLaunchers() {
 	}
 }
 
-// noteLaunchers notes programs that are launchers in an allocation, where scripts used to have srun before every
-// program. One rank may well be a launcher.
+// noteLaunchers notes torchrun as the program, and other launchers in an allocation, where scripts used to have srun
+// before every program. One rank may well be a launcher.
 func (p *Line) noteLaunchers() {
 	for _, app := range p.Spec.Apps {
-		if why := nestedLauncher(app); why != "" && app.NumRanks != 1 && p.isAllocation() {
+		if why := nestedLauncher(app); why != "" && app.NumRanks != 1 && (p.isAllocation() || torchrunIn(app) != "") {
 			p.Note(why)
 		}
 	}

@@ -17,7 +17,13 @@ var optionsOfLaunchers = []string{
 	"rdzv-id", "rdzv-conf", "standalone", "on-failure", "local-ranks-filter",
 }
 
-// noteTrailingOptions notes a launcher's options among the arguments of a program that does not know them.
+// otherParsers mark a Python script that may take options which it does not name.
+var otherParsers = []string{
+	"parse_known", "argv", "fire", "hydra", "click", "typer", "tyro", "absl", "docopt", "jsonargparse", "simple_parsing",
+	"HfArgumentParser", "CLI", ".cli", "cli.",
+}
+
+// noteTrailingOptions notes gorun's options among the arguments of a program that does not know them.
 func (p *Line) noteTrailingOptions() {
 	if d := p.Invocation.Dialect; d != Gorun && d != Run {
 		return
@@ -27,21 +33,41 @@ func (p *Line) noteTrailingOptions() {
 		if end := slices.Index(words, "--"); end >= 0 {
 			words = words[:end]
 		}
-		if len(trailing(words, optionsOfLaunchers)) > 0 {
-			p.NoteTrailingOptions(words, p.unknownTo(app)...)
+		if slices.ContainsFunc(words[1:], looksLikeOption) {
+			p.NoteTrailingOptions(words, p.unknownTo(app, trailing(words, p.noted()))...)
 		}
 	}
 }
 
-// unknownTo returns the launcher's options that the file of a program does not mention. A program that may be a
-// launcher, or pass its arguments on to one, knows all.
-func (p *Line) unknownTo(app job.App) []string {
+// noted returns gorun's own long options, and the short ones for ranks and hosts.
+func (p *Line) noted() []string {
+	names := []string{"n", "H"}
+	for o := range p.dialect.Options {
+		if o.Group < numHelpGroups && o.Names[0] != "help" && o.Names[0] != "version" {
+			names = append(names, slices.DeleteFunc(slices.Clone(o.Names), func(n string) bool { return len(n) == 1 })...)
+		}
+	}
+	return names
+}
+
+// unknownTo returns the names of those options that the file of a program does not mention. A program that may be a
+// launcher, or pass its arguments on to one, knows all. A script whose modules may take options, and a binary, which
+// may be large, only lack those of launchers.
+func (p *Line) unknownTo(app job.App, options []string) (names []string) {
 	file := app.Program
 	if strings.HasPrefix(path.Base(file), "python") && len(app.Args) > 0 {
 		file = app.Args[0]
 	}
 	isPython := strings.HasSuffix(file, ".py")
-	if app.Start == job.StartModule || nestedLauncher(app) != "" || !isPython && !strings.Contains(file, "/") {
+	ofLaunchers := func(option string) bool {
+		name := optionName(option)
+		return slices.Contains(optionsOfLaunchers, name) || !isPython && name == "dry-run"
+	}
+	if !isPython {
+		options = slices.DeleteFunc(options, func(option string) bool { return !ofLaunchers(option) })
+	}
+	if len(options) == 0 || app.Start == job.StartModule || nestedLauncher(app) != "" ||
+		!isPython && !strings.Contains(file, "/") {
 		return nil
 	}
 	if !path.IsAbs(file) {
@@ -51,9 +77,41 @@ func (p *Line) unknownTo(app job.App) []string {
 	if err != nil || !isPython && bytes.HasPrefix(text, []byte("#!")) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(optionsOfLaunchers), func(name string) bool {
-		return bytes.Contains(text, []byte(name)) || bytes.Contains(text, []byte(strings.ReplaceAll(name, "-", "_")))
-	})
+	text = bytes.ReplaceAll(text, []byte("'"), []byte(`"`))
+	mentions := func(word string) bool { return bytes.Contains(text, []byte(word)) }
+	takesOthers := isPython && (slices.ContainsFunc(otherParsers, mentions) || p.importsNear(path.Dir(file), text))
+	for _, option := range options {
+		name := optionName(option)
+		mark := "-" + name // as a script's parser has it
+		switch {
+		case ofLaunchers(option):
+			mark = name
+		case takesOthers:
+			continue
+		case len(name) == 1:
+			mark = `"` + mark + `"`
+		}
+		if !mentions(mark) && !mentions(strings.ReplaceAll(mark, name, strings.ReplaceAll(name, "-", "_"))) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// importsNear reports whether a script imports a module that lies in a directory.
+func (p *Line) importsNear(dir string, script []byte) bool {
+	exists := func(file string) bool {
+		_, err := p.around.ReadFile(path.Join(dir, file))
+		return err == nil
+	}
+	for line := range strings.Lines(string(script)) {
+		words := strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(" ,.\t\r\n", c) })
+		if len(words) > 1 && (words[0] == "from" || words[0] == "import") &&
+			(exists(words[1]+".py") || exists(words[1]+"/__init__.py")) {
+			return true
+		}
+	}
+	return false
 }
 
 // NoteTrailingOptions notes options that follow the program and so are its arguments.
@@ -63,12 +121,19 @@ func (p *Line) NoteTrailingOptions(words []string, names ...string) {
 	}
 }
 
-// trailing returns those of some long options that follow the first word, as they were typed, without values.
+// optionName returns the name of a word that looks like an option, with dashes between its parts.
+func optionName(word string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return strings.ReplaceAll(name, "_", "-")
+}
+
+// trailing returns those of some options that follow the first word, as they were typed, without values.
 func trailing(words, names []string) (found []string) {
 	for _, word := range words[min(len(words), 1):] {
 		option, _, _ := strings.Cut(word, "=")
-		name, long := strings.CutPrefix(option, "--")
-		if long && slices.Contains(names, strings.ReplaceAll(name, "_", "-")) {
+		name := optionName(word)
+		typed := strings.ReplaceAll(option, "_", "-")
+		if slices.Contains(names, name) && (typed == Spelling(name) || typed == "-np") {
 			found = append(found, option)
 		}
 	}
