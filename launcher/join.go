@@ -34,7 +34,7 @@ func (s *session) meetNodes(ctx context.Context) error {
 	}
 	head, joined, err := join.Connect(ctx, cfg)
 	if err != nil {
-		return joinError(err)
+		return s.joinError(err)
 	}
 	if s.joined = joined; joined != nil {
 		return nil
@@ -42,7 +42,7 @@ func (s *session) meetNodes(ctx context.Context) error {
 	s.listener = head
 	members, err := head.Wait(ctx)
 	if err != nil {
-		return joinError(err)
+		return s.joinError(err)
 	}
 	return s.addMembers(members)
 }
@@ -76,16 +76,22 @@ func (s *session) joinConfig() (join.Config, error) {
 	return cfg, nil
 }
 
+const useHosts = "use `-H HOST,...` in place of `--nnodes`: gorun then starts the other nodes over SSH"
+
 // secretHint lists the ways for nodes to get a secret, or to do without, the best first.
 const secretHint = "" +
 	"run `gorun token --save` once, where all nodes share your home directory, then the same line again\n" +
 	"run `gorun token --out job.token`, and add `--token-file job.token` on each node, which has a copy of that file\n" +
-	"use `-H HOST,...` in place of `--nnodes`: gorun then starts the other nodes over SSH, and needs no token\n" +
+	useHosts + ", and needs no token\n" +
 	"add `--insecure-join` on each node, if nobody whom you do not trust can reach that port"
 
-func joinError(err error) error {
+func (s *session) joinError(err error) error {
 	if _, ok := errors.AsType[*join.NoSecretError](err); ok {
-		return &Error{Code: job.ExitUsage, Text: printable.Text(err.Error()), Hint: secretHint}
+		hint := secretHint
+		if s.spec.Join.EngineSignals { // a step of Slurm has no --nnodes
+			hint = strings.Replace(hint, useHosts, "run `gorun PROGRAM` in the job, without srun: gorun then starts all nodes", 1)
+		}
+		return &Error{Code: job.ExitUsage, Text: printable.Text(err.Error()), Hint: hint}
 	}
 	var taken *join.PortTakenError
 	text := err.Error()

@@ -45,6 +45,8 @@ type Found struct {
 	SlotsFrom string
 	// CPUsPerRank is the number of CPUs that the user requested for each task; 0: none.
 	CPUsPerRank int
+	// GPUsPerNode is the number of GPUs that each node of the allocation is known to have; 0: unknown.
+	GPUsPerNode int
 
 	// Task is this process's task; nil: the engine did not start it.
 	Task *Task

@@ -71,6 +71,7 @@ func (s *slurm) readAllocation() {
 	s.found.From = strings.Join(from, " ")
 	s.openSlots()
 	s.found.Hosts = s.hosts()
+	s.found.GPUsPerNode = s.gpusPerNode()
 	s.setStart()
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"gorun/launcher/hosts"
 	"gorun/launcher/hosts/engine"
+	"gorun/launcher/job"
 )
 
 // engineState is --engine and what the search for a resource manager found.
@@ -225,6 +226,12 @@ func (p *Line) useEngineHosts(all []hosts.Host, from string) {
 		spec.SlotsFrom = found.SlotsFrom
 	}
 	p.checkMaxSlots(all)
+	perNode := &spec.PerNode
+	if perNode.Kind == job.CountGPU || perNode.Kind == job.CountUnset && p.numRanks() == 0 && hasNoSlots(all[0]) {
+		if p.Offline && found.GPUsPerNode > 0 {
+			*perNode = job.Count{Kind: job.CountFixed, N: found.GPUsPerNode, From: "one per GPU of " + found.Job}
+		}
+	}
 }
 
 // useEngineCPUs limits ranks' threads to the CPUs that the user asked the engine to give each task, unless an option
