@@ -85,7 +85,7 @@ func (o *lintOptions) run() error {
 	if err != nil {
 		return exitError{job.ExitUsage, err.Error()} // a file of the command line
 	}
-	l.findings, l.settings = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
+	l.findings, l.settings = append(nccl.Lint(settings, l.library), l.findings...), settings
 	err = o.printResult("lint", l.json(), func() string { return l.text(o.Quiet) })
 	if err == nil && l.warnings() > 0 {
 		return exitWith(exitFindings)
@@ -160,7 +160,7 @@ type lintReport struct {
 	none     bool   // --library none
 	findings []nccl.Finding
 	ascii    bool
-	settings int      // number
+	settings []nccl.Assignment
 	files    []string // of the command line
 }
 
@@ -256,7 +256,7 @@ func (l *lintReport) text(findingsOnly bool) string {
 	if len(l.findings) > 0 {
 		b.WriteString("\n")
 	}
-	if l.settings == 0 && l.files != nil {
+	if len(l.settings) == 0 && l.files != nil {
 		fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON "+
 			"and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
 		return b.String()
@@ -268,7 +268,7 @@ func (l *lintReport) text(findingsOnly bool) string {
 	case l.file != "":
 		compared = show.Join(" ", string(l.library.Kind), l.library.Text) + ", " + l.file
 	}
-	found := "nothing is wrong with"
+	found, names := "nothing is wrong with", ""
 	switch warnings, notes := l.warnings(), len(l.findings)-l.warnings(); {
 	case warnings > 0 && notes > 0:
 		found = show.Count(warnings, "warning") + " and " + show.Count(notes, "note") + " in"
@@ -276,9 +276,23 @@ func (l *lintReport) text(findingsOnly bool) string {
 		found = show.Count(warnings, "warning") + " in"
 	case notes > 0:
 		found = show.Count(notes, "note") + " in"
+	case l.settings != nil:
+		names = " (" + printable.Text(strings.Join(l.names(), ", ")) + ")"
 	}
-	fmt.Fprintf(&b, "%s %s; compared with %s\n", found, show.Count(l.settings, "setting"), printable.Text(compared))
+	text := fmt.Sprintf("%s %s%s; compared with %s", found, show.Count(len(l.settings), "setting"), names,
+		printable.Text(compared))
+	b.WriteString(strings.Join(printable.Wrap(text, envWidth), "\n") + "\n")
 	return b.String()
+}
+
+// names returns the settings' names, each once.
+func (l *lintReport) names() (names []string) {
+	for _, a := range l.settings {
+		if !slices.Contains(names, a.Name) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }
 
 // sentences joins a problem and its advice.
@@ -303,9 +317,15 @@ func settingPlace(a nccl.Assignment) string {
 }
 
 type lintJSON struct {
-	Settings int            `json:"setting_count"` // number of settings that were read
-	Library  *libraryJSON   `json:"library,omitempty"`
-	Findings []nccl.Finding `json:"findings"` // [] if nothing is wrong
+	Settings int           `json:"setting_count"` // number of settings that were read
+	Library  *libraryJSON  `json:"library,omitempty"`
+	Findings []findingJSON `json:"findings"` // [] if nothing is wrong
+}
+
+// findingJSON is a finding with its severity, which doctor decides.
+type findingJSON struct {
+	nccl.Finding
+	Severity doctor.Severity `json:"severity"`
 }
 
 type libraryJSON struct {
@@ -315,7 +335,10 @@ type libraryJSON struct {
 }
 
 func (l *lintReport) json() lintJSON {
-	j := lintJSON{Settings: l.settings, Findings: append([]nccl.Finding{}, l.findings...)}
+	j := lintJSON{Settings: len(l.settings), Findings: []findingJSON{}}
+	for _, f := range l.findings {
+		j.Findings = append(j.Findings, findingJSON{f, doctorFinding(f).Severity})
+	}
 	if l.file != "" {
 		j.Library = &libraryJSON{string(l.library.Kind), l.library.Text, l.file}
 	}
