@@ -51,7 +51,10 @@ var forwarded = []ForwardRule{
 		"where data and models are, and how runs are recorded",
 	},
 	{[]string{"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}, "the way to the world"},
-	{[]string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"}, "how ranks write"},
+	{
+		[]string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"},
+		"how ranks write",
+	},
 }
 
 // ownOfHost lists the variables that ranks inherit from the environment of their own host.

@@ -93,6 +93,9 @@ func (d *Dialect) Manual() (cli.Command, Page) {
 		Name: d.Name, HelpName: d.Name, Description: d.About, UsageText: d.Name + " [options] PROGRAM [ARGS...]",
 		Flags: new(Line).Flags(slices.Collect(d.Options)...),
 	}
+	for _, f := range c.Flags { // gorun completion replaces it
+		f.(*Flag).Hidden = !d.python && f.(*Flag).Option.Names[0] == "print-completion"
+	}
 	page := Page{Examples: d.examples, Often: d.often, Ranks: d.countDefault(), Codes: d.exitCodes(), Last: lastOfJobs}
 	if d.slots != slotsOfGorun { // users of mpirun look for mpirun's options
 		page.First = []Group{GroupMPI}

@@ -54,8 +54,9 @@ func TestWrapOfMessages(t *testing.T) {
 
 func TestColour(t *testing.T) {
 	var file strings.Builder
-	for force, want := range map[string]bool{"": false, "1": true, "0": false} {
+	for force, want := range map[string]bool{"": true, "1": true, "0": false} {
 		t.Setenv("FORCE_COLOR", force)
+		t.Setenv("CLICOLOR_FORCE", "1")
 		t.Setenv("NO_COLOR", "")
 		assert.Equal(t, want, Colour(&file), force)
 		t.Setenv("NO_COLOR", "1")

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"strconv"
@@ -40,10 +41,11 @@ func UTF8(getenv func(string) string) bool {
 	return false
 }
 
-// Colour reports whether text on w gets colours: NO_COLOR forbids them, FORCE_COLOR demands them (but 0), and otherwise
-// w has to be a terminal that is not dumb. See https://no-color.org and https://force-color.org.
+// Colour reports whether text on w gets colours: NO_COLOR forbids them, FORCE_COLOR or CLICOLOR_FORCE demands them (but
+// 0), and otherwise w has to be a terminal that is not dumb. See https://no-color.org, https://force-color.org and
+// https://bixense.com/clicolors.
 func Colour(w io.Writer) bool {
-	switch force := os.Getenv("FORCE_COLOR"); {
+	switch force := cmp.Or(os.Getenv("FORCE_COLOR"), os.Getenv("CLICOLOR_FORCE")); {
 	case os.Getenv("NO_COLOR") != "" || force == "0":
 		return false
 	case force != "":
