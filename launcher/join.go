@@ -89,7 +89,8 @@ func (s *session) joinError(err error) error {
 	if _, ok := errors.AsType[*join.NoSecretError](err); ok {
 		hint := secretHint
 		if s.spec.Join.EngineSignals { // a step of Slurm has no --nnodes
-			hint = strings.Replace(hint, useHosts, "run `gorun PROGRAM` in the job, without srun: gorun then starts all nodes", 1)
+			const noStep = "run `gorun PROGRAM` in the job, without srun: gorun then starts all nodes"
+			hint = strings.Replace(hint, useHosts, noStep, 1)
 		}
 		return &Error{Code: job.ExitUsage, Text: printable.Text(err.Error()), Hint: hint}
 	}

@@ -81,12 +81,13 @@ func (s *slurm) evenGPUs(p part, total gpuRequest) (n int, known bool) {
 	return here, ok && here*len(p.nodes) == total.n && p.suffix == ""
 }
 
-// gpusPerNode returns the number of GPUs of each node, 0 if it is uncertain. --gres, which no variable repeats, requests
-// the same number on all.
+// gpusPerNode returns the number of GPUs of each node, 0 if it is uncertain. --gres, which no variable repeats,
+// requests the same number on all.
 func (s *slurm) gpusPerNode() int {
 	request, ok := parseGPUs(s.get("SLURM_GPUS_PER_NODE"))
 	switch here, _ := (&reader{World: s.World}).optional("SLURM_GPUS_ON_NODE"); {
-	case len(s.found.Hosts) == 1, !ok && len(s.parts) == 1 && s.get("SLURM_GPUS")+s.get("SLURM_GPUS_PER_TASK") == "":
+	case len(s.found.Hosts) == 1,
+		!ok && len(s.parts) == 1 && s.get("SLURM_GPUS")+s.get("SLURM_GPUS_PER_TASK") == "":
 		return max(here, request.n)
 	default:
 		return request.n
