@@ -86,7 +86,7 @@ func (o *hostsOptions) run() error {
 	if err != nil {
 		return exitWith(reportStartFailure(err).ExitCode)
 	}
-	err = o.printResult("hosts", report, func() string { return hostsText(report, o.Quiet) })
+	err = o.printResult("hosts", report, func() string { return hostsText(report, o.Quiet, show.Width(o.stdout)) })
 	if err == nil && !report.OK() {
 		return exitWith(exitHostsProblem)
 	}
@@ -111,17 +111,18 @@ func hostOptions(inv dialect.Invocation) []launcher.Option {
 	return options
 }
 
-// hostsText formats a report: the hosts, what they have in common, the network, and the problems.
-func hostsText(r *launcher.HostsReport, problemsOnly bool) string {
+// hostsText formats a report: the hosts, what they have in common, the network, and the problems. Unless width is 0,
+// lines are broken there.
+func hostsText(r *launcher.HostsReport, problemsOnly bool, width int) string {
 	var parts []string
 	if !problemsOnly {
 		table := newHostTable(r)
-		parts = append(parts, table.differences(), table.commonalities())
+		parts = append(parts, table.differences(width), table.commonalities(width))
 		if n := r.Network; n != nil {
 			parts = append(parts, networkText(n))
 		}
 	}
-	return show.Join("\n", append(parts, problemsText(r, problemsOnly))...)
+	return show.Messages{Width: width}.Wrap(show.Join("\n", append(parts, problemsText(r, problemsOnly))...))
 }
 
 func networkText(n *launcher.NetworkReport) string {

@@ -103,7 +103,7 @@ func (t *hostTable) key(h launcher.HostReport) string {
 	return strings.Join(words, "\x00")
 }
 
-func (t *hostTable) differences() string {
+func (t *hostTable) differences(width int) string {
 	heading := []string{"host", "reached", "clock", "cache", "tmp"}
 	for _, p := range t.differs {
 		heading = append(heading, p.name)
@@ -119,10 +119,10 @@ func (t *hostTable) differences() string {
 		}
 		rows = append(rows, row)
 	}
-	return show.Table(show.WithoutEmpty(rows, 1, len(heading)-1), 0)
+	return show.Table(show.WithoutEmpty(rows, 1, len(heading)-1), width)
 }
 
-func (t *hostTable) commonalities() string {
+func (t *hostTable) commonalities(width int) string {
 	at := slices.IndexFunc(t.report.Hosts, answered)
 	if at < 0 {
 		return ""
@@ -137,7 +137,7 @@ func (t *hostTable) commonalities() string {
 	if len(copied) > 0 {
 		rows = append(rows, []string{"copied", "to " + hosts.NodeList(hostNames(copied)) + ", now in the cache there"})
 	}
-	return show.Table(rows, 0)
+	return show.Table(rows, width)
 }
 
 func hostNames(group []launcher.HostReport) (names []string) {

@@ -20,8 +20,8 @@ type Messages struct {
 // MessagesFor breaks lines on terminals only: elsewhere a message is one line, which people search for.
 func MessagesFor(w io.Writer) Messages { return Messages{Width: Width(w), Colour: Colour(w)} }
 
-// Wrap breaks the lines of text at blanks. Further lines of a message, of a row of a report and of quoted output are
-// indented as far as its text.
+// Wrap breaks the lines of text at blanks, and keeps their indentation. Further lines of a message, of a row of a
+// report and of quoted output are indented as far as its text.
 func (m Messages) Wrap(text string) string {
 	if m.Width == 0 {
 		return text
@@ -53,7 +53,8 @@ func wrapLine(line string, width int) []string {
 	if utf8.RuneCountInString(line) <= width {
 		return []string{line}
 	}
-	lead, below := "", "  "
+	lead := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	below := lead + "  "
 	if strings.HasPrefix(line, "  ") && len(line) > rowColumn && line[rowColumn-1] == ' ' {
 		lead, below = line[:rowColumn], strings.Repeat(" ", rowColumn)
 	}

@@ -48,6 +48,7 @@ exit 139
 func TestWrapOfMessages(t *testing.T) {
 	word := strings.Repeat("x", 50)
 	assert.Equal(t, "gorun: a\n  "+word+"\n  b\n", Messages{Width: 40}.Wrap("gorun: a "+word+" b\n"))
+	assert.Equal(t, "  a\n    "+word+"\n    b", Messages{Width: 40}.Wrap("  a "+word+" b"))
 	assert.Equal(t, "two\n\nlines", Messages{Width: 40}.Wrap("two\n\nlines"))
 	assert.Equal(t, "gorun: "+word+" b", Messages{}.Wrap("gorun: "+word+" b"))
 }
