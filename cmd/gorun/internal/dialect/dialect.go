@@ -139,6 +139,7 @@ var (
 			{"torchrun --nproc-per-node 4 -m pkg.train", "four ranks of a module"},
 			{"torchrun --no-python --nproc-per-node 4 ./trainer", "of any other program"},
 		},
+		often:     torchrunOften,
 		tables:    []table{torchrunTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
 		fallbacks: torchrunFallbacks,
 		python:    true, interpreters: torchrunInterpreters, strict: true, count: 1, grace: torchrunGrace,
@@ -152,6 +153,7 @@ var (
 			{"gorun launch --nproc-per-node 4 train.py", "the script gets --local-rank=N"},
 			{"gorun launch --use-env --nproc-per-node 4 train.py", "it reads LOCAL_RANK"},
 		},
+		often:     torchrunOften,
 		tables:    []table{torchrunTable, launchTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
 		fallbacks: torchrunFallbacks,
 		python:    true, interpreters: torchrunInterpreters, launch: true, strict: true, count: 1,
@@ -160,6 +162,11 @@ var (
 )
 
 const torchrunGrace = 30 * time.Second
+
+var torchrunOften = []string{
+	"nproc-per-node", "nnodes", "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "standalone", "master-addr",
+	"master-port", "max-restarts", "module", "no-python", "log-dir", "redirects", "tee", "dry-run", "help",
+}
 
 var torchrunSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
 

@@ -97,6 +97,10 @@ func (d *Dialect) Manual() (cli.Command, Page) {
 		f.(*Flag).Hidden = !d.python && f.(*Flag).Option.Names[0] == "print-completion"
 	}
 	page := Page{Examples: d.examples, Often: d.often, Ranks: d.countDefault(), Codes: d.exitCodes(), Last: lastOfJobs}
+	if d.python {
+		page.Last = "Accepted without effect: --monitor-interval, --start-method, --event-log-handler, --logs-specs. " +
+			page.Last
+	}
 	if d.slots != slotsOfGorun { // users of mpirun look for mpirun's options
 		page.First = []Group{GroupMPI}
 	}
@@ -196,7 +200,7 @@ func (d *Dialect) countDefault() string {
 		return "Without a number of ranks: one, or the slots of -H or --hostfile."
 	}
 	if d.count > 0 {
-		return fmt.Sprintf("Without it: %d.", d.count)
+		return fmt.Sprintf("Without --nproc-per-node: %d.", d.count)
 	}
 	return RanksOfJobs
 }

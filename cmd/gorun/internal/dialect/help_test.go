@@ -24,7 +24,7 @@ func TestHelp(t *testing.T) {
 		}
 		require.NotRegexp(t, `--\w+_`, help, "underscores are no second spelling to show")
 		require.Less(t, strings.Index(help, "Examples:"), strings.Index(help, "  -h, --help"))
-		require.Contains(t, help, "How many ranks:")
+		require.Contains(t, help, "Hosts and nodes:")
 		require.Less(t, strings.Index(help, "--version"), strings.Index(help, "Exit codes:"))
 	}
 }

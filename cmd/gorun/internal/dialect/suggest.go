@@ -26,8 +26,17 @@ func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
 		return o, fmt.Errorf("unknown option %s: only gorun launch has it, where --local-rank is put before a script's "+
 			"arguments", typed)
 	}
-	if o, _, _ := Gorun.match(typed); o != nil && !o.Refused() {
-		return o, fmt.Errorf("unknown option %s: gorun has it, %s does not; %s", typed, d.Name, d.instead(o))
+	if o, _, _ := Gorun.match(typed); o != nil {
+		why := "gorun has it, " + d.Name + " does not; "
+		if o.Refused() {
+			if text := d.suggestion(o, ""); text != "" {
+				return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, text)
+			}
+			o, why = Gorun.exact(o.substitute()), ""
+		}
+		if o != nil {
+			return o, fmt.Errorf("unknown option %s: %s%s", typed, why, d.instead(o))
+		}
 	}
 	if meant, found := d.begun(typed); found != nil {
 		return meant, fmt.Errorf("unknown option %s: did you mean %s?", typed, enumerate(found, "or"))
