@@ -52,7 +52,7 @@ func (h *head) explainFailure(r *job.Result) {
 	last, stream := h.lastOutput(f.Rank, exit.LastLines)
 	f.Traceback, f.LastLines = splitTraceback(last, exit.ErrorFile)
 	fromFile := len(f.Traceback) > 0 && len(f.LastLines) > 0
-	f.OnTerminal = stream > 0 && !fromFile && h.console.Shown(f.Rank, stream) && isTerminal(h.settings.stderr)
+	f.Shown = stream > 0 && !fromFile && h.console.Shown(f.Rank, stream)
 	f.Label = h.quoteLabel(f.Rank)
 	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
 		f.Hint = diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.otherTails(f.Rank))

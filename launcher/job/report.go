@@ -22,7 +22,8 @@ const (
 type SignalNamer func(syscall.Signal) (name, meaning string)
 
 // Report explains in at most 25 lines how a job failed; it is "" for one that succeeded, or whose reader went away.
-// Below the output of ranks on the same terminal it does not repeat what the failed rank had printed there.
+// Below the output of ranks it does not repeat what the failed rank had printed there, unless that has no labels and may
+// be mixed with what others printed.
 // Every text of the result must be free of control bytes.
 func (r *Result) Report(name SignalNamer, below bool) string {
 	b := reportBuilder{below: below}
@@ -180,15 +181,22 @@ func (b *reportBuilder) output(r *Result, warnings int) {
 		most -= warnings
 	}
 	switch last := f.LastLines; {
-	case !b.below || !f.OnTerminal:
+	case !b.below || !f.Shown || f.Label != "" && (len(f.Traceback) == 0 || r.othersFailed()):
 		b.quote("error", mark, f.Traceback, reportTraceback)
 		b.quote("last", mark, last, most)
 	case len(r.Ranks) <= 1: // it is right above
 	case len(f.Traceback) > 0:
-		b.row("error", clip(strings.TrimSpace(f.Traceback[len(f.Traceback)-1]), 160)+" (see above)")
+		b.row("error", f.Label+clip(strings.TrimSpace(f.Traceback[len(f.Traceback)-1]), 160)+" (see above)")
 	case len(last) > 0:
 		b.row("last", clip(strings.TrimSpace(last[len(last)-1]), 160))
 	}
+}
+
+// othersFailed reports whether errors of several ranks may be mixed in the output.
+func (r *Result) othersFailed() bool {
+	return slices.ContainsFunc(r.Ranks, func(e RankEnd) bool {
+		return e.Rank != r.First.Rank && (e.Fate == FateFailed || e.Fate == FateFollowed)
+	})
 }
 
 func how(e RankEnd, name SignalNamer) string {

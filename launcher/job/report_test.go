@@ -135,7 +135,7 @@ func TestReportOfRanksAlike(t *testing.T) {
 	exit := func(rank, code int, fate Fate) RankEnd { return RankEnd{Rank: rank, Code: code, Fate: fate} }
 	failure := func(end RankEnd) *Failure {
 		return &Failure{
-			RankEnd: end, OnTerminal: true, Label: "[0] ", Hint: "try this",
+			RankEnd: end, Shown: true, Hint: "try this",
 			Traceback: []string{`  File "a.py", line 4`, "ValueError: no such shard"},
 		}
 	}
@@ -165,6 +165,12 @@ func TestReportOfRanksAlike(t *testing.T) {
 				"           1 rank failed after gorun stopped it: [4]\n",
 		},
 		{
+			"one",
+			[]RankEnd{exit(0, 3, FateFailed), {Rank: 1, Signal: syscall.SIGTERM, Fate: FateStopped}},
+			"gorun: rank 0 failed first: exit code 3 (pid 0, after 1s)\n",
+			"  error    ValueError: no such shard (see above)\n", "  others   1 rank stopped by gorun: [1]\n",
+		},
+		{
 			"one program",
 			[]RankEnd{exit(0, 3, FateFailed)},
 			"gorun: the program failed: exit code 3 (pid 0, after 1s)\n", "", "",
@@ -176,7 +182,14 @@ func TestReportOfRanksAlike(t *testing.T) {
 			}
 			const quoted = "  error    [0]   File \"a.py\", line 4\n           [0] ValueError: no such shard\n"
 			assert.Equal(t, tc.head+tc.shown+tc.others+"  hint     try this\n", r.Report(name, true))
+			r.First.Label = "[0] "
 			assert.Equal(t, tc.head+quoted+tc.others+"  hint     try this\n", r.Report(name, false))
+			switch tc.name {
+			case "all", "some": // whose errors may be mixed
+				assert.Equal(t, tc.head+quoted+tc.others+"  hint     try this\n", r.Report(name, true))
+			case "one":
+				assert.Contains(t, r.Report(name, true), "  error    [0] ValueError: no such shard (see above)\n")
+			}
 		})
 	}
 }

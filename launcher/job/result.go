@@ -113,10 +113,10 @@ type Failure struct {
 	Traceback []string `json:"traceback,omitempty"`
 	// LastLines are those of standard error, or of standard output if it wrote none.
 	LastLines []string `json:"last_lines,omitempty"`
-	// OnTerminal reports that the console has shown these lines on a terminal; Label is what its lines begin with
-	// elsewhere, if labels were asked for.
-	OnTerminal bool   `json:"-"`
-	Label      string `json:"-"`
+	// Shown reports that these lines stand above where the report goes; Label is what the report's quotes of them begin
+	// with in pipes and files, unless there is one rank or labels are off.
+	Shown bool   `json:"-"`
+	Label string `json:"-"`
 	// Log is the rank's log file or directory, where one was written.
 	Log string `json:"log,omitempty"`
 	// Hint is something to try.

@@ -234,10 +234,10 @@ func (c *Console) Tail(rank, stream int) (lines []string) {
 	return lines
 }
 
-// Shown reports whether a rank's stream is shown on a terminal.
+// Shown reports whether a rank's stream is shown where gorun's own lines go.
 func (c *Console) Shown(rank, stream int) bool {
 	at := c.index(rank)
-	return at >= 0 && c.sinks[streamIndex(stream)].terminal && c.cfg.Show(c.cfg.Ranks[at])
+	return at >= 0 && c.sinks[streamIndex(stream)] == c.notices && c.cfg.Show(c.cfg.Ranks[at])
 }
 
 // Last returns the line that a rank printed last to any stream, as [Plain]; "" for none.
