@@ -125,15 +125,15 @@ const (
 	TimerEarly
 	// TimerNote ends the time in which ranks may stop without a note.
 	TimerNote
-	// TimerPeer ends the time in which the peer that a rank lost should have ended.
-	TimerPeer
+	// TimerFailure ends the time in which other ranks may end by themselves after a failure.
+	TimerFailure
 	// TimerEngine ends the time in which ranks should get what a resource manager sent.
 	TimerEngine
 )
 
 // String returns the timer's name in transcripts.
 func (t Timer) String() string {
-	return [...]string{"?", "deadline", "grace", "kill", "early", "note", "peer", "engine"}[min(t, TimerEngine)]
+	return [...]string{"?", "deadline", "grace", "kill", "early", "note", "failure", "engine"}[min(t, TimerEngine)]
 }
 
 // Order is something to do about an Event.

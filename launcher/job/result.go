@@ -179,9 +179,12 @@ func (s *Supervisor) Result() Result {
 	case first != nil && r.Cause == CauseStuck: // the failure was reported after the wait
 		r.Cause = CauseRank
 	case first != nil && r.Cause == CauseDone && !s.enough():
-		r.Cause, r.After = CauseRank, s.since(first.failedAt())
+		r.Cause = CauseRank
 	case r.Cause == CauseStuck:
 		r.Text, r.Stuck = s.stuckText(), &s.stuck.MPIStuck
+	}
+	if r.Cause == CauseRank {
+		r.After = r.First.After
 	}
 	for _, rank := range s.ranks {
 		if rank != nil {

@@ -194,7 +194,7 @@ func (v values) event(name string) Event {
 	case "expired":
 		return Expired{Timer: map[string]Timer{
 			"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill,
-			"note": TimerNote, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine,
+			"note": TimerNote, "early": TimerEarly, "failure": TimerFailure, "engine": TimerEngine,
 		}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}

@@ -14,6 +14,8 @@ const (
 	killDelay = time.Second
 	// maxOrphanGrace bounds the time that orphans get after a successful job, however long the grace is.
 	maxOrphanGrace = 10 * time.Second
+	// failureDelay is how long ranks that fail together may take: four interpreters end up to 200 ms apart on a busy host.
+	failureDelay = 200 * time.Millisecond
 	// peerDelay is how long a rank may take to end after its connections have closed.
 	peerDelay = time.Second
 	// noteDelay is how long ranks may take to stop before a note says so.
@@ -71,7 +73,7 @@ type Supervisor struct {
 	engineSignals []syscall.Signal // those that a resource manager sent to ranks
 	pending       *Signalled       // a SIGTERM to the launcher that may have reached ranks, too
 	tolerated     bool             // a note on a tolerated failure was given
-	victim        *rankState       // the first rank that lost a peer, while that peer may still end
+	awaiting      time.Duration    // how long others may end by themselves after a failure; 0 before one
 	early         *rankState       // the first rank that succeeded, with Policy.EarlyExit
 	endedAt       time.Time        // when the last rank exited
 }
@@ -172,10 +174,11 @@ func (s *Supervisor) NumRunning() []int {
 	return running
 }
 
-// CanGrow reports whether a node may get more ranks: the job is not being stopped, and a rank of the node runs.
+// CanGrow reports whether a node may get more ranks: no rank has failed, the job is not being stopped, and a rank of
+// the node runs.
 func (s *Supervisor) CanGrow(node int) bool {
 	n := s.nodes[node]
-	return s.phase == phaseRunning && n.running > 0 && !n.cleaned
+	return s.phase == phaseRunning && s.awaiting == 0 && n.running > 0 && !n.cleaned
 }
 
 // Grow adds ranks that are going to be started in the running job, by node. It fails unless each of the nodes
@@ -285,16 +288,14 @@ func (s *Supervisor) exited(ev Exited) []Order {
 
 // judge decides what the end of a rank means for the others.
 func (s *Supervisor) judge(r *rankState) []Order {
-	failed, at := r.failed(), r.exit.At
+	failed := r.failed()
 	switch {
-	case s.victim != nil && !s.ranksLeft():
-		return s.stop(CauseRank, syscall.SIGTERM, at)
-	case failed && !s.cfg.Policy.Continue && (r.exit.PeerLost || s.maybeEngine(r)) && s.ranksLeft():
-		return s.awaitPeer(r)
-	case failed && !s.cfg.Policy.Continue:
-		return s.stop(CauseRank, syscall.SIGTERM, at)
-	case failed:
+	case failed && s.cfg.Policy.Continue:
 		return s.tolerate(r)
+	case (failed || s.awaiting > 0) && !s.ranksLeft():
+		return s.stop(CauseRank, syscall.SIGTERM, r.exit.At)
+	case failed:
+		return s.awaitOthers(r)
 	case s.phase == phaseRunning && s.ranksLeft() && s.early == nil && s.cfg.Policy.EarlyExit != EarlyAllowed:
 		s.early = r
 		return []Order{Arm{TimerEarly, earlyDelay}}
@@ -312,14 +313,18 @@ func (s *Supervisor) tolerate(r *rankState) []Order {
 		r.number, round(s.since(r.failedAt())), how(s.rankEnd(r), s.cfg.SignalName))}}
 }
 
-// awaitPeer gives the peer that a rank lost the time to end: it failed first, and a signal of the launcher would hide
-// how it ended.
-func (s *Supervisor) awaitPeer(r *rankState) []Order {
-	if s.phase != phaseRunning || s.victim != nil {
+// awaitOthers gives the other ranks time to end before a signal of the launcher hides how they do: those that fail in
+// the same way, and the peer that a rank lost, which failed first.
+func (s *Supervisor) awaitOthers(r *rankState) []Order {
+	delay := failureDelay
+	if r.exit.PeerLost || s.maybeEngine(r) {
+		delay = peerDelay
+	}
+	if s.phase != phaseRunning || s.awaiting > 0 && s.awaiting <= delay {
 		return nil
 	}
-	s.victim = r
-	return []Order{Arm{TimerPeer, peerDelay}}
+	s.awaiting = delay
+	return []Order{Arm{TimerFailure, delay}}
 }
 
 func (s *Supervisor) earlyExpired(at time.Time) []Order {
@@ -370,6 +375,14 @@ func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order
 	if s.phase != phaseRunning {
 		return nil
 	}
+	if s.awaiting == failureDelay && cause != CauseSignal && cause != CauseEngine { // the failure came first
+		cause, s.text, s.hint = CauseRank, "", ""
+	}
+	for _, r := range s.ranks {
+		if cause == CauseRank && r != nil && r.exit != nil && r.exit.At.After(at) { // by another host's clock
+			at = r.exit.At
+		}
+	}
 	s.phase, s.cause, s.stopSignal, s.stoppedAt = phaseStopping, cause, sig, at
 	if !s.ranksLeft() {
 		return nil
@@ -411,7 +424,7 @@ func (s *Supervisor) expired(ev Expired) []Order {
 		return s.escalate()
 	case ev.Timer == TimerNote && s.phase == phaseStopping:
 		return s.noteAlive()
-	case ev.Timer == TimerPeer:
+	case ev.Timer == TimerFailure:
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
 	case ev.Timer == TimerEarly:
 		return s.earlyExpired(ev.At)
