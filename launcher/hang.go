@@ -102,11 +102,19 @@ func (h *head) onHung(n *node, m wire.Hung) error {
 func (h *head) reportHang(hang *job.Hang) {
 	h.hang.Store(hang)
 	if h.spec.OnHang == job.HangReport {
-		for _, line := range hang.Lines() {
-			h.settings.notify(line)
-		}
+		h.notifyStacks(hang.Lines(), hang.Ranks, false)
 	}
 	h.post(job.Hung{At: hang.At})
+}
+
+// notifyStacks prints what ranks do, and how to see more.
+func (h *head) notifyStacks(lines []string, ranks []spec.Activity, dumped bool) {
+	if hint := h.plan.Load().StackHint(ranks, dumped); hint != "" {
+		lines = append(lines, "hint: "+hint)
+	}
+	for _, line := range lines {
+		h.settings.notify(line)
+	}
 }
 
 // activities returns what a node's ranks do, each with its last line.

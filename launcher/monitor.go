@@ -206,6 +206,9 @@ func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) regis
 		}
 	}
 	w := registry.Reply{Lines: job.DescribeActivity(ranks)}
+	if hint := h.plan.Load().StackHint(ranks, false); hint != "" {
+		w.Lines = append(w.Lines, "hint: "+hint)
+	}
 	for _, host := range silent {
 		w.Lines = append(w.Lines, "host "+host+" did not report in time what its ranks do")
 	}

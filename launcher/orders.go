@@ -57,9 +57,7 @@ func (h *head) timerExpired(timer job.Timer) {
 	if timer == job.TimerDeadline && h.spec.StacksAtTimeout {
 		h.inspectRanks(0, true, func(found *job.Hang) {
 			h.settings.notify("stack traces at the deadline (--get-stack-traces):")
-			for _, line := range job.DescribeActivity(found.Ranks) {
-				h.settings.notify(line)
-			}
+			h.notifyStacks(job.DescribeActivity(found.Ranks), found.Ranks, true)
 			h.post(job.Expired{Timer: timer, At: at})
 		})
 		return

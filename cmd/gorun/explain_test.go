@@ -82,8 +82,8 @@ func TestVariablesOfErrorsAreExplained(t *testing.T) {
 var tools = strings.Fields(`apt-get cat cd chmod command compute-sanitizer df dmesg docker echo env ethtool ` +
 	`export file findmnt fi_info ` +
 	`for free getent grep head hostname ibstat ibv_devinfo id ip ipcs kill ldconfig ldd loginctl ls lscpu lsmod ` +
-	`lspci make mlxlink modprobe munge nohup nvidia-smi ompi_info ping ps pwd py-spy python3 quota rdma rm rmmod ` +
-	`rocm-smi rocminfo sacct sacctmgr salloc sbatch scontrol sed sha256sum sinfo sminfo smpquery sort squeue srun ` +
+	`lspci make mlxlink modprobe munge nohup nvidia-smi ompi_info ping pip ps pwd py-spy python3 quota rdma rm ` +
+	`rmmod rocm-smi rocminfo sacct sacctmgr salloc sbatch scontrol sed sha256sum sinfo sminfo smpquery sort squeue srun ` +
 	`ss ssh ssh-add ssh-copy-id ssh-keygen ssh-keyscan sudo sysctl systemctl timedatectl tracepath ucx_info ` +
 	`ulimit uname unset usermod GOARCH=arm64`)
 

@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -89,6 +90,23 @@ func DescribeActivity(ranks []spec.Activity) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// StackHint says how to get the frames of Python programs that have none; "" if there is no such rank. dumped reports
+// that ranks were asked for them by a signal, too.
+func (p *Plan) StackHint(ranks []spec.Activity, dumped bool) string {
+	blind := func(a spec.Activity) bool {
+		program := p.AppsOf(p.Ranks[a.Rank].Node)[p.Ranks[a.Rank].App].Path
+		return strings.HasPrefix(path.Base(program), "python") &&
+			!slices.ContainsFunc(a.Stack, func(frame string) bool { return !strings.HasSuffix(frame, "(kernel)") })
+	}
+	switch {
+	case !slices.ContainsFunc(ranks, blind):
+		return ""
+	case dumped:
+		return "run `pip install py-spy`, or add `-x PYTHONFAULTHANDLER=1`, to see Python's frames"
+	}
+	return "run `pip install py-spy` to see Python's frames"
 }
 
 // hangGroup are ranks that do the same.
