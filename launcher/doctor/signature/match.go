@@ -33,9 +33,9 @@ const maxAdvice = 160
 // without a full stop.
 func (m Match) Advice() string {
 	if m.Hint != "" {
-		return m.Text(m.Hint)
+		return m.Marked(m.Hint)
 	}
-	text := m.Text(m.Fix)
+	text := m.Marked(m.Fix)
 	if first, _, more := strings.Cut(text, ". "); more && len(text) > maxAdvice {
 		text = first
 	}

@@ -367,8 +367,8 @@ func TestHint(t *testing.T) {
 }
 
 func TestHintNamesWhereThereIsMore(t *testing.T) {
-	require.Equal(t, "this Python has no module torch: activate the environment that has it, or name its interpreter in "+
-		"GORUN_PYTHON (gorun explain python-missing-module)",
+	require.Equal(t, "this Python has no module torch: activate the environment that has it, or name its interpreter: "+
+		"`gorun /path/to/python train.py` (`gorun explain python-missing-module`)",
 		hintOf([]string{"ModuleNotFoundError: No module named 'torch'"}))
 }
 

@@ -48,5 +48,5 @@ func advice(m signature.Match) string {
 	if m.Signature == nil || m.Kind == signature.Victim && m.Hint == "" {
 		return ""
 	}
-	return m.Advice() + " (gorun explain " + m.ID + ")"
+	return m.Advice() + " (`gorun explain " + m.ID + "`)"
 }
