@@ -100,21 +100,14 @@ func (h *head) onHung(n *node, m wire.Hung) error {
 }
 
 func (h *head) reportHang(hang *job.Hang) {
+	hang.Hint = h.plan.Load().StackHint(hang.Ranks, h.spec.OnHang == job.HangStop)
 	h.hang.Store(hang)
 	if h.spec.OnHang == job.HangReport {
-		h.notifyStacks(hang.Lines(), hang.Ranks, false)
+		for _, line := range hang.Lines() {
+			h.settings.notify(line)
+		}
 	}
 	h.post(job.Hung{At: hang.At})
-}
-
-// notifyStacks prints what ranks do, and how to see more.
-func (h *head) notifyStacks(lines []string, ranks []spec.Activity, dumped bool) {
-	if hint := h.plan.Load().StackHint(ranks, dumped); hint != "" {
-		lines = append(lines, "hint: "+hint)
-	}
-	for _, line := range lines {
-		h.settings.notify(line)
-	}
 }
 
 // activities returns what a node's ranks do, each with its last line.

@@ -57,7 +57,9 @@ func (h *head) timerExpired(timer job.Timer) {
 	if timer == job.TimerDeadline && h.spec.StacksAtTimeout {
 		h.inspectRanks(0, true, func(found *job.Hang) {
 			h.settings.notify("stack traces at the deadline (--get-stack-traces):")
-			h.notifyStacks(job.DescribeActivity(found.Ranks), found.Ranks, true)
+			for _, line := range job.DescribeActivity(found.Ranks) {
+				h.settings.notify(line)
+			}
 			h.post(job.Expired{Timer: timer, At: at})
 		})
 		return

@@ -23,9 +23,6 @@ func (h *head) result() job.Result {
 	if p.Logs != nil {
 		r.LogDir = p.Logs.Base
 	}
-	if r.Cause == job.CauseHang && r.Hang != nil {
-		r.Hint = p.StackHint(r.Hang.Ranks, true)
-	}
 	if r.First != nil {
 		h.explainFailure(&r)
 	}

@@ -28,6 +28,8 @@ type Hang struct {
 	Ranks []spec.Activity `json:"ranks,omitempty"`
 	// NCCL has the findings from NCCL's RAS servers in the ranks, if they answered.
 	NCCL []string `json:"nccl,omitempty"`
+	// Hint says how to see more.
+	Hint string `json:"-"`
 }
 
 // waitText describes a wait: "waits in MPI_Init for rank 1".
@@ -77,14 +79,16 @@ func (h *Hang) lines(most int) []string {
 	for _, line := range nccl {
 		lines = append(lines, "  NCCL: "+clip(line, longestNCCL))
 	}
+	if h.Hint != "" {
+		lines = append(lines, "  hint     "+h.Hint)
+	}
 	return lines
 }
 
 // DescribeActivity describes what ranks do, as Hang.Lines but all of it.
 func DescribeActivity(ranks []spec.Activity) (lines []string) {
 	for _, g := range (&Hang{Ranks: ranks}).groups() {
-		text := g.lines()[0]
-		lines = append(lines, strings.TrimPrefix(text, "  "))
+		lines = append(lines, strings.TrimPrefix(g.lines()[0], "  "))
 		for _, f := range g.Stack {
 			lines = append(lines, "         │ "+f)
 		}
@@ -95,18 +99,18 @@ func DescribeActivity(ranks []spec.Activity) (lines []string) {
 // StackHint says how to get the frames of Python programs that have none; "" if there is no such rank. dumped reports
 // that ranks were asked for them by a signal, too.
 func (p *Plan) StackHint(ranks []spec.Activity, dumped bool) string {
-	blind := func(a spec.Activity) bool {
-		program := p.AppsOf(p.Ranks[a.Rank].Node)[p.Ranks[a.Rank].App].Path
-		return strings.HasPrefix(path.Base(program), "python") &&
-			!slices.ContainsFunc(a.Stack, func(frame string) bool { return !strings.HasSuffix(frame, "(kernel)") })
+	for _, a := range ranks {
+		r := &p.Ranks[a.Rank]
+		program := path.Base(p.AppsOf(r.Node)[r.App].Path)
+		switch {
+		case !strings.HasPrefix(program, "python"), len(a.Stack) > 0 && !strings.HasSuffix(a.Stack[0], "(kernel)"):
+		case dumped:
+			return "run `pip install py-spy`, or add `-x PYTHONFAULTHANDLER=1`, to see Python's frames"
+		default:
+			return "run `pip install py-spy` to see Python's frames"
+		}
 	}
-	switch {
-	case !slices.ContainsFunc(ranks, blind):
-		return ""
-	case dumped:
-		return "run `pip install py-spy`, or add `-x PYTHONFAULTHANDLER=1`, to see Python's frames"
-	}
-	return "run `pip install py-spy` to see Python's frames"
+	return ""
 }
 
 // hangGroup are ranks that do the same.

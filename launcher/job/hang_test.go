@@ -99,21 +99,6 @@ exit 124
 	assert.Equal(t, heading+odd+"  [0-1,3-499]"+many, hungReport(500))
 }
 
-// Ranks of Python without a frame of Python need a tool for that.
-func TestStackHint(t *testing.T) {
-	p := &Plan{
-		Nodes: make([]Node, 1), Apps: []AppRun{{Path: "/usr/bin/python3.12"}, {Path: "./trainer"}}, Ranks: make([]Rank, 3),
-	}
-	p.Ranks[2].App = 1
-	ranks := []spec.Activity{
-		{Rank: 0, Stack: []string{"step (train.py:10)"}}, {Rank: 2, Stack: []string{"do_epoll_wait (kernel)"}},
-	}
-	assert.Empty(t, p.StackHint(ranks, true))
-	ranks = append(ranks, spec.Activity{Rank: 1, Stack: ranks[1].Stack})
-	assert.Equal(t, "run `pip install py-spy` to see Python's frames", p.StackHint(ranks, false))
-	assert.Contains(t, p.StackHint(ranks, true), "`-x PYTHONFAULTHANDLER=1`")
-}
-
 // The longest report has at most 25 lines, each of limited length.
 func TestReportOfAHangOfManyKinds(t *testing.T) {
 	for _, n := range []int{1, 4, 500} {

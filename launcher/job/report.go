@@ -22,31 +22,32 @@ const (
 type SignalNamer func(syscall.Signal) (name, meaning string)
 
 // Report explains in at most 25 lines how a job failed; it is "" for one that succeeded, or whose reader went away.
-// Below the output of ranks it does not repeat what the failed rank had printed there, unless that has no labels and may
-// be mixed with what others printed.
-// Every text of the result must be free of control bytes.
+// Below the output of ranks it does not repeat what the failed rank had printed there, unless that may be mixed with
+// what others printed, without labels. Every text of the result must be free of control bytes.
 func (r *Result) Report(name SignalNamer, below bool) string {
 	b := reportBuilder{below: below}
-	switch {
-	case r.First != nil && r.Cause == CauseRank:
+	switch r.Cause {
+	case CauseRank:
 		b.rankFailed(r, name)
-	case r.First != nil && r.Cause == CauseDone:
-		b.headline(r.enough())
-	case r.Cause == CauseNode, r.Cause == CauseStuck:
+	case CauseDone:
+		if r.First != nil {
+			b.headline(r.enough())
+		}
+	case CauseNode, CauseStuck:
 		b.headline(r.Text)
 		if r.First == nil {
 			b.others(r, nil)
 		}
-	case r.Cause == CauseStart, r.Cause == CauseEarly, r.Cause == CauseEngine:
+	case CauseStart, CauseEarly, CauseEngine:
 		b.headline(r.Text)
-	case r.Cause == CauseHang && r.Hang != nil:
+	case CauseHang:
 		b.hung(r)
-	case r.Cause == CauseTimeout:
+	case CauseTimeout:
 		b.headline(fmt.Sprintf("timed out after %s (--timeout)", round(r.After)))
 		if r.First == nil {
 			b.nccl(r.ncclWarnings())
 		}
-	case r.Cause == CauseSignal:
+	case CauseSignal:
 		n, _ := name(r.Signal)
 		text := fmt.Sprintf("stopped by %s after %s", n, round(r.After))
 		if r.Text != "" {
@@ -54,9 +55,11 @@ func (r *Result) Report(name SignalNamer, below bool) string {
 		}
 		b.headline(text)
 	}
-	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly ||
-		r.Cause == CauseNode || r.Cause == CauseEngine) {
-		b.rankFailed(r, name) // with --on-failure continue, before the cause
+	switch r.Cause {
+	case CauseTimeout, CauseSignal, CauseEarly, CauseNode, CauseEngine:
+		if r.First != nil {
+			b.rankFailed(r, name) // with --on-failure continue, before the cause
+		}
 	}
 	b.killed(r)
 	b.attempts(r)
@@ -167,7 +170,7 @@ func (r *Result) failureHeadline(alike int, how string) string {
 func (r *Result) failedAlike(name SignalNamer) (ranks []int) {
 	first := how(r.First.RankEnd, name)
 	for _, e := range r.Ranks {
-		if e.Rank != r.First.Rank && (e.Fate == FateFailed || e.Fate == FateFollowed) && how(e, name) == first {
+		if r.failedToo(e) && how(e, name) == first {
 			ranks = append(ranks, e.Rank)
 		}
 	}
@@ -181,22 +184,20 @@ func (b *reportBuilder) output(r *Result, warnings int) {
 		most -= warnings
 	}
 	switch last := f.LastLines; {
-	case !b.below || !f.Shown || f.Label != "" && (len(f.Traceback) == 0 || r.othersFailed()):
+	case !b.below || !f.Shown || f.Label != "" && (len(f.Traceback) == 0 || slices.ContainsFunc(r.Ranks, r.failedToo)):
 		b.quote("error", mark, f.Traceback, reportTraceback)
 		b.quote("last", mark, last, most)
 	case len(r.Ranks) <= 1: // it is right above
 	case len(f.Traceback) > 0:
 		b.row("error", f.Label+clip(strings.TrimSpace(f.Traceback[len(f.Traceback)-1]), 160)+" (see above)")
-	case len(last) > 0:
-		b.row("last", clip(strings.TrimSpace(last[len(last)-1]), 160))
+	default:
+		b.quote("last", "", last, 1)
 	}
 }
 
-// othersFailed reports whether errors of several ranks may be mixed in the output.
-func (r *Result) othersFailed() bool {
-	return slices.ContainsFunc(r.Ranks, func(e RankEnd) bool {
-		return e.Rank != r.First.Rank && (e.Fate == FateFailed || e.Fate == FateFollowed)
-	})
+// failedToo reports whether a rank is not the one that failed first, but may have printed an error as well.
+func (r *Result) failedToo(e RankEnd) bool {
+	return e.Rank != r.First.Rank && (e.Fate == FateFailed || e.Fate == FateFollowed)
 }
 
 func how(e RankEnd, name SignalNamer) string {
@@ -282,8 +283,7 @@ func (r *Result) lostHosts() string {
 			seen[e.Host] = true
 		}
 	}
-	switch len(hosts) {
-	case 0:
+	if hosts == nil {
 		return ""
 	}
 	return " with " + HostRanges(hosts)

@@ -165,12 +165,6 @@ func TestReportOfRanksAlike(t *testing.T) {
 				"           1 rank failed after gorun stopped it: [4]\n",
 		},
 		{
-			"one",
-			[]RankEnd{exit(0, 3, FateFailed), {Rank: 1, Signal: syscall.SIGTERM, Fate: FateStopped}},
-			"gorun: rank 0 failed first: exit code 3 (pid 0, after 1s)\n",
-			"  error    ValueError: no such shard (see above)\n", "  others   1 rank stopped by gorun: [1]\n",
-		},
-		{
 			"one program",
 			[]RankEnd{exit(0, 3, FateFailed)},
 			"gorun: the program failed: exit code 3 (pid 0, after 1s)\n", "", "",
@@ -184,12 +178,6 @@ func TestReportOfRanksAlike(t *testing.T) {
 			assert.Equal(t, tc.head+tc.shown+tc.others+"  hint     try this\n", r.Report(name, true))
 			r.First.Label = "[0] "
 			assert.Equal(t, tc.head+quoted+tc.others+"  hint     try this\n", r.Report(name, false))
-			switch tc.name {
-			case "all", "some": // whose errors may be mixed
-				assert.Equal(t, tc.head+quoted+tc.others+"  hint     try this\n", r.Report(name, true))
-			case "one":
-				assert.Contains(t, r.Report(name, true), "  error    [0] ValueError: no such shard (see above)\n")
-			}
 		})
 	}
 }
@@ -219,23 +207,6 @@ func TestReportIsShort(t *testing.T) {
 	for line := range strings.Lines(text) {
 		assert.Less(t, len(line), 200, line)
 	}
-}
-
-func TestMergedHosts(t *testing.T) {
-	for want, in := range map[string][]int{
-		"[]": nil, "[3]": {3}, "[0-2]": {0, 1, 2}, "[0-136,138-511]": seq(0, 136, 138, 511), "[0,2,4]": {0, 2, 4},
-	} {
-		assert.Equal(t, want, RankRanges(in))
-	}
-}
-
-func seq(bounds ...int) (s []int) {
-	for i := 0; i < len(bounds); i += 2 {
-		for n := bounds[i]; n <= bounds[i+1]; n++ {
-			s = append(s, n)
-		}
-	}
-	return s
 }
 
 func TestValidate(t *testing.T) {

@@ -176,10 +176,8 @@ func (s *Supervisor) Result() Result {
 		r.First = &Failure{RankEnd: s.rankEnd(first), After: s.since(first.failedAt())}
 	}
 	switch {
-	case first != nil && r.Cause == CauseStuck: // the failure was reported after the wait
-		r.Cause = CauseRank
-	case first != nil && r.Cause == CauseDone && !s.enough():
-		r.Cause = CauseRank
+	case first != nil && (r.Cause == CauseStuck || r.Cause == CauseDone && !s.enough()):
+		r.Cause = CauseRank // which was reported after the wait, if there was one
 	case r.Cause == CauseStuck:
 		r.Text, r.Stuck = s.stuckText(), &s.stuck.MPIStuck
 	}

@@ -84,6 +84,7 @@ type rankState struct {
 	pid          int     // 0 until its node reports it
 	exit         *Exited // nil until its process has ended
 	abort        *MPIAborted
+	before       bool // its process ended before the launcher stopped the job, whatever its host's clock says
 	killed       bool // its process ended after the launcher sent SIGKILL to all
 	spawning     bool // [Supervisor.Grow] added it, and its node has not answered yet
 	unstarted    bool // it could not be started
@@ -178,7 +179,7 @@ func (s *Supervisor) NumRunning() []int {
 // the node runs.
 func (s *Supervisor) CanGrow(node int) bool {
 	n := s.nodes[node]
-	return s.phase == phaseRunning && s.awaiting == 0 && n.running > 0 && !n.cleaned
+	return s.phase == phaseRunning && s.awaiting == 0 && n.running > 0
 }
 
 // Grow adds ranks that are going to be started in the running job, by node. It fails unless each of the nodes
@@ -281,7 +282,7 @@ func (s *Supervisor) exited(ev Exited) []Order {
 	if r == nil || r.exit != nil {
 		return nil
 	}
-	r.exit, r.killed, s.endedAt = &ev, s.phase == phaseKilled, ev.At
+	r.exit, r.before, r.killed, s.endedAt = &ev, s.phase == phaseRunning, s.phase == phaseKilled, ev.At
 	s.nodes[r.node].running--
 	return append(s.judge(r), s.cleanup(r.node, ev.At)...)
 }
@@ -378,18 +379,12 @@ func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order
 	if s.awaiting == failureDelay && cause != CauseSignal && cause != CauseEngine { // the failure came first
 		cause, s.text, s.hint = CauseRank, "", ""
 	}
-	for _, r := range s.ranks {
-		if cause == CauseRank && r != nil && r.exit != nil && r.exit.At.After(at) { // by another host's clock
-			at = r.exit.At
-		}
-	}
 	s.phase, s.cause, s.stopSignal, s.stoppedAt = phaseStopping, cause, sig, at
 	if !s.ranksLeft() {
 		return nil
 	}
 	orders := []Order{Signal{Signal: sig, Group: true}}
 	if s.suspended {
-		s.suspended = false
 		orders = append(orders, Resume{})
 	}
 	orders = append(orders, Arm{TimerGrace, s.cfg.Grace})
@@ -417,18 +412,22 @@ func (s *Supervisor) ranksLeft() bool {
 }
 
 func (s *Supervisor) expired(ev Expired) []Order {
-	switch {
-	case ev.Timer == TimerDeadline:
+	switch ev.Timer {
+	case TimerDeadline:
 		return s.stop(CauseTimeout, syscall.SIGTERM, ev.At)
-	case ev.Timer == TimerGrace && s.phase == phaseStopping, ev.Timer == TimerKill && s.phase == phaseTerm:
-		return s.escalate()
-	case ev.Timer == TimerNote && s.phase == phaseStopping:
-		return s.noteAlive()
-	case ev.Timer == TimerFailure:
+	case TimerGrace, TimerKill:
+		if s.phase == phaseStopping || s.phase == phaseTerm && ev.Timer == TimerKill {
+			return s.escalate()
+		}
+	case TimerNote:
+		if s.phase == phaseStopping {
+			return s.noteAlive()
+		}
+	case TimerFailure:
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
-	case ev.Timer == TimerEarly:
+	case TimerEarly:
 		return s.earlyExpired(ev.At)
-	case ev.Timer == TimerEngine:
+	case TimerEngine:
 		return s.engineExpired()
 	}
 	return nil
@@ -558,7 +557,7 @@ func (s *Supervisor) byItself(r *rankState) bool {
 	case s.cause == CauseEngine && s.endedByEngine(r, s.stoppedAt): // whose signal arrived before its notice
 		return false
 	}
-	return s.stoppedAt.IsZero() || !at.After(s.stoppedAt)
+	return s.stoppedAt.IsZero() || r.before || !at.After(s.stoppedAt)
 }
 
 // hungAfterError reports whether a rank recorded an error before the job was stopped, and was ended by a signal later:
