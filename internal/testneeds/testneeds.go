@@ -5,8 +5,8 @@
 // skips with a reason, which is also appended to the file in [SkipLogVariable]: with CI=true, `make test` fails for any
 // layer that .ci/optional-layers does not list. A bare t.Skip would not be counted; the architecture test refuses it.
 //
-// The package also has the settings of sampled tests: [Count] (a sample in `make test`, everything in `make soak`) and
-// [Rand] (a seed that is printed and can be repeated).
+// The package also has the settings of sampled tests: [Count] and [Sampled] (a sample in `make test`, everything in
+// `make soak`) and [Rand] (a seed that is printed and can be repeated).
 package testneeds
 
 import (
@@ -129,6 +129,9 @@ func Count(sample, full int) int {
 	}
 	return sample
 }
+
+// Sampled picks one case of n at random, and every case under `make soak`.
+func Sampled(random *rand.Rand, n int) bool { return Soak() || random.IntN(n) == 0 }
 
 // Rand returns a source of random numbers for t and logs the seed, which [SeedVariable] repeats.
 func Rand(t testing.TB) *rand.Rand {
