@@ -19,7 +19,7 @@ REWRITE   = dd if=$(1) of=$(1).new bs=4M status=none && chmod +x $(1).new && mv 
 BIN      ?= bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun agents gorun-gpu static demo test test-faults race lint fuzz bench soak docs site site-test man gpu clean
+.PHONY: help build gorun agents gorun-gpu static demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,14 +58,17 @@ DEMO_RANKS = $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
 demo: build ## Go ranks learn to read handwritten digits together, then one alone (needs a C compiler, for package comm)
 	bin/gorun -n $(DEMO_RANKS) ./examples/trainer -hidden 1024 -batch 256
 
-test: ## install what the tests need into .venv, then run them all with the race detector
+test: ## install what the tests need into .venv, then run them all; our own packages with the race detector
 	.ci/test
 
 test-faults: ## kill jobs in every way and look for leftovers (part of make test)
 	.ci/test faults
 
+slowest: ## the packages and tests that took longest in the last make test, in seconds
+	@awk -F '\t' '{ print $$1, $$3, $$4 }' build/test-times | sort -rn | head -n 60
+
 race: ## the tests of our own packages with the race detector, without real peers
-	GORACE=$${GORACE:-atexit_sleep_ms=0} $(GO) test -race $$($(GO) list ./... | grep -vE '/internal/(interop|faults)')
+	GORACE=$${GORACE:-atexit_sleep_ms=0} $(GO) test -race -vet=off $$($(GO) list ./... | grep -vE '/internal/(interop|faults)')
 
 lint: ## formatting, vet, staticcheck, gosec, govulncheck, architecture, words, help, arm64
 	.ci/lint
