@@ -79,19 +79,16 @@ func NeedMPI4Py(t testing.TB, layer Layer) MPI {
 func FindMPI(repository string, layer Layer) MPI {
 	bin := filepath.Join(repository, ".venv-mpi", string(layer), "bin")
 	found := MPI{Layer: layer}
-	var compiler, mpiexec string
+	compiler, mpiexec := filepath.Join(bin, "mpicc"), filepath.Join(bin, "mpiexec")
 	var options []string
 	switch layer {
 	case LayerMPICH:
 		compiler, mpiexec = "mpicc.mpich", "mpiexec.hydra"
 	case LayerOpenMPI:
 		compiler, mpiexec, options = "mpicc.openmpi", "mpirun.openmpi", openMPIOptions
-	case LayerMPICH5:
-		compiler, mpiexec = filepath.Join(bin, "mpicc"), filepath.Join(bin, "mpiexec")
 	case LayerOpenMPI5:
-		compiler, mpiexec, options = filepath.Join(bin, "mpicc"), filepath.Join(bin, "mpirun"), openMPIOptions
+		mpiexec, options = filepath.Join(bin, "mpirun"), openMPIOptions
 	case LayerIntelMPI:
-		mpiexec = filepath.Join(bin, "mpiexec")
 		found.Environ = []string{"I_MPI_SPAWN=on"} // without it MPI_Comm_spawn and MPI_Comm_accept crash on one host
 	}
 	found.Compiler = lookPath(compiler)

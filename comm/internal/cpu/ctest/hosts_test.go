@@ -2,7 +2,6 @@ package ctest
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,28 +21,17 @@ var layouts = []string{"01", "0011", "0001", "0101", "012", "01201", "011222"}
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
-	sources, err := filepath.Glob("../*.c")
-	require.NoError(t, err)
-	headers, err := filepath.Glob("../*.h")
-	require.NoError(t, err)
-	for _, file := range append(append(headers, sources...), "csrc/engine_test.c") {
-		_, err := os.ReadFile(file) // go test then knows that its result depends on it
-		require.NoError(t, err)
-	}
 	isKernel := func(file string) bool { return strings.HasPrefix(filepath.Base(file), "kernels") }
-	engine := append(slices.DeleteFunc(slices.Clone(sources), isKernel), "csrc/engine_test.c")
-	kernels := slices.DeleteFunc(sources, func(file string) bool { return !isKernel(file) })
-	plain := hostObjects(t, gcc, kernels, "-O1")
-	for name, sanitizer := range map[string][]string{
-		"accesses": {"-fsanitize=address,undefined", "-fno-sanitize-recover=all"},
-		"races":    {"-fsanitize=thread", "-Wno-tsan"},
+	engine := append(slices.DeleteFunc(engineSources(t), isKernel), "csrc/engine_test.c")
+	kernels := slices.DeleteFunc(engineSources(t), func(file string) bool { return !isKernel(file) })
+	plain := objectsOf(t, gcc, kernels, "-O1")
+	for name, flags := range map[string][]string{
+		"accesses": {"-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"},
+		"races":    raceless,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			flags := append([]string{"-O1", "-g1"}, sanitizer...)
-			program := filepath.Join(t.TempDir(), "engine_test")
-			all := append(hostObjects(t, gcc, engine, flags...), plain...)
-			require.NoError(t, compile(gcc, flags, append(all, "-o", program, "-lpthread", "-lm")...))
+			program := link(t, gcc, slices.Concat(objectsOf(t, gcc, engine, flags...), plain), flags...)
 			for _, layout := range layouts {
 				callsOver(t, program, layout, 64<<10, testneeds.Count(50, 2000))
 				if len(layout) <= 4 { // long messages, which go through windows
@@ -52,21 +40,6 @@ func TestHosts(t *testing.T) {
 			}
 		})
 	}
-}
-
-// hostObjects compiles files, all at once.
-func hostObjects(t *testing.T, gcc string, files []string, flags ...string) []string {
-	t.Helper()
-	dir := t.TempDir()
-	made, results := make([]string, len(files)), make(chan error, len(files))
-	for i, file := range files {
-		made[i] = filepath.Join(dir, filepath.Base(file)+".o")
-		go func() { results <- compile(gcc, append(slices.Clone(flags), warnings...), "-c", "-o", made[i], file) }()
-	}
-	for range files {
-		require.NoError(t, <-results)
-	}
-	return made
 }
 
 // callsOver makes random calls of up to most bytes, near the wrap of the sequence numbers.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,8 +71,7 @@ func check(t *testing.T, places int, argv ...string) {
 	t.Logf("%s", said)
 }
 
-// build makes a program of the kernels and one file of csrc; buildOf of other code, each file by a compiler of its own,
-// all at once.
+// build makes a program of the kernels and one file of csrc; buildOf of other code.
 func build(t testing.TB, gcc, source string, flags ...string) (program string) {
 	t.Helper()
 	kernels, err := filepath.Glob("../kernels*.c")
@@ -81,24 +81,34 @@ func build(t testing.TB, gcc, source string, flags ...string) (program string) {
 
 func buildOf(t testing.TB, gcc string, code []string, source string, flags ...string) (program string) {
 	t.Helper()
+	return link(t, gcc, objectsOf(t, gcc, append(code, filepath.Join("csrc", source)), flags...), flags...)
+}
+
+func link(t testing.TB, gcc string, objects []string, flags ...string) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "program")
+	require.NoError(t, compile(gcc, flags, append(objects, "-o", program, "-pthread", "-lm")...))
+	return program
+}
+
+// objectsOf compiles each file by a compiler of its own, all at once.
+func objectsOf(t testing.TB, gcc string, files []string, flags ...string) []string {
+	t.Helper()
 	headers, err := filepath.Glob("../*.h")
 	require.NoError(t, err)
-	for _, file := range append(append(headers, code...), filepath.Join("csrc", source), "csrc/reference.h") {
+	for _, file := range slices.Concat(headers, files, []string{"csrc/reference.h"}) {
 		_, err := os.ReadFile(file) // go test then knows that its result depends on it
 		require.NoError(t, err)
 	}
-	flags = append(flags[:len(flags):len(flags)], warnings...)
-	sources := append(code, filepath.Join("csrc", source))
-	objects, results := make([]string, len(sources)), make([]error, len(sources))
+	flags = slices.Concat(flags, warnings)
+	made, results := make([]string, len(files)), make([]error, len(files))
 	var compilers sync.WaitGroup
-	for i, file := range sources {
-		compilers.Go(func() { objects[i], results[i] = object(gcc, flags, file) })
+	for i, file := range files {
+		compilers.Go(func() { made[i], results[i] = object(gcc, flags, file) })
 	}
 	compilers.Wait()
 	require.NoError(t, errors.Join(results...))
-	program = filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
-	require.NoError(t, compile(gcc, flags, append(objects, "-o", program, "-pthread", "-lm")...))
-	return program
+	return made
 }
 
 // objects are the files that were compiled before, by command line: the kernels take a compiler seconds, and several
