@@ -116,14 +116,15 @@ func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 	return 0
 }
 
-// suggestCommand adds a hint to the error of a program that does not exist, if its name resembles a command of gorun.
+// suggestCommand adds a hint to the error of a program that does not exist, if its name resembles a command of gorun
+// or another command line was meant.
 func suggestCommand(err error, spec launcher.Spec) error {
 	e, ok := errors.AsType[*launcher.Error](flatten(err)[0])
 	if !ok || e.Code != job.ExitNotFound || e.Hint != "" || len(spec.Apps) != 1 || spec.Apps[0].Start != job.StartAuto {
 		return err
 	}
 	app := spec.Apps[0]
-	command := cmp.Or(dialect.WithoutLauncher(app), dialect.CommandFor(app.Program, commandNames()))
+	command := cmp.Or(dialect.Retyped(app), dialect.CommandFor(app.Program, commandNames()))
 	if command != "" {
 		e.Hint = "run `" + command + "`"
 	}

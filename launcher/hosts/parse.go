@@ -62,7 +62,7 @@ func splitList(list string) []string {
 // room.
 func parseEntry(entry string, room int) ([]Host, error) {
 	if entry == "" {
-		return nil, errors.New("a host's name is empty")
+		return nil, errors.New("a host's name is empty: write one comma and no blank between hosts")
 	}
 	var h Host
 	rest := entry

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
@@ -42,18 +41,6 @@ func nestedLauncher(app job.App) string {
 			"again: leave " + app.Program + " out"
 	}
 	return ""
-}
-
-// WithoutLauncher returns the command line of gorun that takes the place of a launcher as the program, or "".
-func WithoutLauncher(app job.App) string {
-	if nestedLauncher(app) == "" {
-		return ""
-	}
-	args := app.Args
-	if len(args) > 1 && args[1] == torchrunIn(app) { // python -m
-		args = args[2:]
-	}
-	return strings.TrimRight("gorun "+shellwords.Join(args), " ")
 }
 
 // RefuseLaunchers refuses programs that are launchers.

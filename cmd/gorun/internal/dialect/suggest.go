@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"gorun/internal/shellwords"
 	"gorun/internal/spelling"
+	"gorun/launcher/job"
 )
 
 // explainUnknown says that the dialect has no such option, and suggests others. meant is the likely one, or any of
@@ -197,6 +200,31 @@ func CommandFor(word string, names []string) string {
 		command = "gorun " + name
 	}
 	return command
+}
+
+// Retyped returns the command line that was probably meant by a program that does not exist, or "": without a launcher,
+// with the option of a number or a variable, without "--" before options, or without quotes around all words.
+func Retyped(app job.App) string {
+	words, more := append([]string{app.Program}, app.Args...), len(app.Args) > 0
+	_, err := strconv.ParseUint(app.Program, 10, 20)
+	name, _, isVariable := strings.Cut(app.Program, "=")
+	switch {
+	case nestedLauncher(app) != "":
+		words = app.Args
+		if len(words) > 1 && words[1] == torchrunIn(app) { // python -m
+			words = words[2:]
+		}
+	case more && err == nil:
+		words = append([]string{"-n"}, words...)
+	case more && isVariable && name != "" && name == strings.ToUpper(name):
+		words = append([]string{"-x"}, words...)
+	case looksLikeOption(app.Program):
+	case !more && strings.Contains(app.Program, " "):
+		words = strings.Fields(app.Program)
+	default:
+		return ""
+	}
+	return strings.TrimRight("gorun "+shellwords.Join(words), " ")
 }
 
 // NearestName returns the name that a word was probably meant to be, or "".

@@ -57,6 +57,9 @@ func (p *Line) unknownTo(app job.App, options []string) (names []string) {
 	file := app.Program
 	if strings.HasPrefix(path.Base(file), "python") && len(app.Args) > 0 {
 		file = app.Args[0]
+		if len(options) > 0 && strings.HasPrefix(file, options[0]) { // Python has none of them
+			return []string{optionName(file)}
+		}
 	}
 	isPython := strings.HasSuffix(file, ".py")
 	ofLaunchers := func(option string) bool {
