@@ -152,13 +152,13 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 // failureHeadline names the rank that failed first, or all of them if all failed in the same way.
 func (r *Result) failureHeadline(alike int, how string) string {
 	f, after := r.First, round(cmp.Or(r.First.After, r.After))
-	if code, ok := strings.CutPrefix(how, "exit code "); ok && len(r.Ranks) > 1 && alike == len(r.Ranks) {
-		return fmt.Sprintf("all %d ranks exited %s (rank %d first) after %s", alike, code, f.Rank, after)
-	}
 	where := fmt.Sprintf("pid %d, after %s", f.PID, after)
 	switch {
 	case len(r.Ranks) <= 1:
 		return fmt.Sprintf("the program failed: %s (%s)", how, where)
+	case alike == len(r.Ranks) && f.mpiHow() == "":
+		how = strings.NewReplacer("exit code", "exited", "killed", "were killed").Replace(how)
+		return fmt.Sprintf("all %d ranks %s (rank %d first) after %s", alike, how, f.Rank, after)
 	case f.Host != "":
 		where = f.Host + ", " + where
 	}

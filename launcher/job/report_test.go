@@ -22,7 +22,7 @@ func name(s syscall.Signal) (string, string) {
 func TestReport(t *testing.T) {
 	failed := RankEnd{
 		Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGKILL,
-		OOM: "memory.events oom_kill 0→1, limit 2.0 GiB",
+		OOM: "limit 2.0 GiB (memory.events oom_kill 0→1)",
 	}
 	ranks := []RankEnd{{Rank: 0, Fate: FateStopped}, {Rank: 1, Fate: FateStopped}, failed, {Rank: 3, Fate: FateStopped}}
 	for _, tc := range []struct {
@@ -34,7 +34,7 @@ func TestReport(t *testing.T) {
 			Cause: CauseRank, ExitCode: 137, After: Seconds(14 * time.Second), Ranks: ranks,
 			First: &Failure{RankEnd: failed, LastLines: []string{"allocating 12.0 GiB"}, Hint: "lower --nproc-per-node"},
 		}, `gorun: rank 2 failed first: killed by the kernel, out of memory (pid 8812, after 14s)
-  memory   memory.events oom_kill 0→1, limit 2.0 GiB
+  memory   limit 2.0 GiB (memory.events oom_kill 0→1)
   last     │ allocating 12.0 GiB
   others   3 ranks stopped by gorun: [0-1,3]
   hint     lower --nproc-per-node

@@ -20,11 +20,12 @@ func describeOOM(kill process.OOMKill, ranks int) (text, hint string) {
 		return kill.Evidence, ""
 	}
 	size := binarySize(kill.Limit)
-	text, hint = kill.Evidence+", limit "+size, "lower `--nproc-per-node` or raise the limit"
+	text, hint = "limit "+size, "lower `--nproc-per-node` or raise the limit"
 	if kill.Host {
 		size = "this host's " + size
-		text, hint = kill.Evidence+", "+size, "lower `--nproc-per-node`"
+		text, hint = size, "lower `--nproc-per-node`"
 	}
+	text += " (" + kill.Evidence + ")"
 	if ranks == 1 {
 		return text, "give the program more memory: it needs more than " + size
 	}

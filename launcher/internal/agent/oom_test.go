@@ -9,7 +9,7 @@ import (
 )
 
 func TestDescribeOOM(t *testing.T) {
-	const counted = "memory.events oom_kill 0→1"
+	const counted, in = "memory.events oom_kill 0→1", " (memory.events oom_kill 0→1)"
 	tests := []struct {
 		kill       process.OOMKill
 		ranks      int
@@ -17,22 +17,22 @@ func TestDescribeOOM(t *testing.T) {
 	}{
 		{
 			process.OOMKill{Evidence: counted, Limit: 2 << 30},
-			4, counted + ", limit 2.0 GiB",
+			4, "limit 2.0 GiB" + in,
 			"lower `--nproc-per-node` or raise the limit: 4 ranks share 2.0 GiB",
 		},
 		{
 			process.OOMKill{Evidence: counted, Limit: 256 << 20},
-			1, counted + ", limit 256 MiB",
+			1, "limit 256 MiB" + in,
 			"give the program more memory: it needs more than 256 MiB",
 		},
 		{
 			process.OOMKill{Evidence: counted, Limit: 1000 << 10},
-			2, counted + ", limit 1000 KiB",
+			2, "limit 1000 KiB" + in,
 			"lower `--nproc-per-node` or raise the limit: 2 ranks share 1000 KiB",
 		},
 		{
 			process.OOMKill{Evidence: "kernel log", Limit: 24105 << 20, Host: true},
-			2, "kernel log, this host's 23.5 GiB",
+			2, "this host's 23.5 GiB (kernel log)",
 			"lower `--nproc-per-node`: 2 ranks share this host's 23.5 GiB",
 		},
 		{process.OOMKill{Evidence: "kernel log"}, 2, "kernel log", ""},
