@@ -47,6 +47,7 @@ type Server struct {
 	requests []func(*loop) // for the goroutine, in order
 	wakeup   int           // eventfd that signals requests
 	first    *os.File      // see waitForFirst
+	unused   *loop         // whose goroutine has had nothing to do so far; nil: it uses the loop
 }
 
 // Listen starts a server. When it returns, clients can connect.
@@ -69,6 +70,7 @@ func start(cfg Config, listener int, addr netip.AddrPort) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.unused = l
 	go s.serve(l)
 	return s, nil
 }
@@ -121,8 +123,15 @@ const waitKeys = 4
 // Waits returns the connections that wait, none if the server is closed.
 func (s *Server) Waits() []Wait { return query(s, (*loop).waits) }
 
-// query returns what f returns in the server's goroutine, or zero if the server is closed.
+// query returns what f returns in the server's goroutine, or zero if the server is closed. It does not wake a
+// goroutine that has had nothing to do.
 func query[T any](s *Server, f func(*loop) T) (result T) {
+	s.mu.Lock()
+	if l := s.unused; l != nil && len(s.requests) == 0 {
+		defer s.mu.Unlock()
+		return f(l)
+	}
+	s.mu.Unlock()
 	reply := make(chan T, 1)
 	s.enqueue(func(l *loop) { reply <- f(l) }, false)
 	select {
@@ -155,14 +164,19 @@ func (s *Server) takeRequests() []func(*loop) {
 	var count [8]byte
 	_, _ = unix.Read(s.wakeup, count[:])
 	requests := s.requests
-	s.requests = nil
+	s.requests, s.unused = nil, nil
 	return requests
 }
 
 func (s *Server) serve(l *loop) {
 	defer close(s.ended)
 	s.waitForFirst(l.firstEvent())
-	l.run()
+	for _, request := range s.takeRequests() {
+		request(l)
+	}
+	if !l.over {
+		l.run()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ending, l.over = true, true
