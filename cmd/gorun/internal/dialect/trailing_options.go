@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"gorun/launcher/job"
 )
@@ -33,21 +34,26 @@ func (p *Line) noteTrailingOptions() {
 		if end := slices.Index(words, "--"); end >= 0 {
 			words = words[:end]
 		}
-		if slices.ContainsFunc(words[1:], looksLikeOption) {
-			p.NoteTrailingOptions(words, p.unknownTo(app, trailing(words, p.noted()))...)
+		options := slices.DeleteFunc(slices.Clone(words[1:]), func(word string) bool { return !looksLikeOption(word) })
+		if unknown := p.unknownTo(app, options); unknown != nil { // only then the tables of options are made
+			p.NoteTrailingOptions(words, p.ownAmong(unknown)...)
 		}
 	}
 }
 
-// noted returns gorun's own long options, and the short ones for ranks and hosts.
-func (p *Line) noted() []string {
-	names := []string{"n", "H"}
+// ownAmong returns those names that are gorun's own long options, or the short ones for ranks and hosts.
+func (p *Line) ownAmong(names []string) (own []string) {
 	for o := range p.dialect.Options {
-		if o.Group < numHelpGroups && o.Names[0] != "help" && o.Names[0] != "version" {
-			names = append(names, slices.DeleteFunc(slices.Clone(o.Names), func(n string) bool { return len(n) == 1 })...)
+		if o.Group >= numHelpGroups || o.Names[0] == "help" || o.Names[0] == "version" {
+			continue
+		}
+		for _, n := range o.Names {
+			if slices.Contains(names, n) && (len(n) > 1 || n == "n" || n == "H") {
+				own = append(own, n)
+			}
 		}
 	}
-	return names
+	return own
 }
 
 // unknownTo returns the names of those options that the file of a program does not mention. A program that may be a
@@ -57,7 +63,7 @@ func (p *Line) unknownTo(app job.App, options []string) (names []string) {
 	file := app.Program
 	if strings.HasPrefix(path.Base(file), "python") && len(app.Args) > 0 {
 		file = app.Args[0]
-		if len(options) > 0 && strings.HasPrefix(file, options[0]) { // Python has none of them
+		if len(options) > 0 && file == options[0] {
 			return []string{optionName(file)}
 		}
 	}
@@ -66,11 +72,8 @@ func (p *Line) unknownTo(app job.App, options []string) (names []string) {
 		name := optionName(option)
 		return slices.Contains(optionsOfLaunchers, name) || !isPython && name == "dry-run"
 	}
-	if !isPython {
-		options = slices.DeleteFunc(options, func(option string) bool { return !ofLaunchers(option) })
-	}
 	if len(options) == 0 || app.Start == job.StartModule || nestedLauncher(app) != "" ||
-		!isPython && !strings.Contains(file, "/") {
+		!isPython && !(strings.Contains(file, "/") && slices.ContainsFunc(options, ofLaunchers)) {
 		return nil
 	}
 	if !path.IsAbs(file) {
@@ -82,19 +85,20 @@ func (p *Line) unknownTo(app job.App, options []string) (names []string) {
 	}
 	text = bytes.ReplaceAll(text, []byte("'"), []byte(`"`))
 	mentions := func(word string) bool { return bytes.Contains(text, []byte(word)) }
-	takesOthers := isPython && (slices.ContainsFunc(otherParsers, mentions) || p.importsNear(path.Dir(file), text))
+	takesOthers := sync.OnceValue(func() bool { // most scripts mention all of their options
+		return !isPython || slices.ContainsFunc(otherParsers, mentions) || p.importsNear(path.Dir(file), text)
+	})
 	for _, option := range options {
 		name := optionName(option)
 		mark := "-" + name // as a script's parser has it
 		switch {
 		case ofLaunchers(option):
 			mark = name
-		case takesOthers:
-			continue
 		case len(name) == 1:
 			mark = `"` + mark + `"`
 		}
-		if !mentions(mark) && !mentions(strings.ReplaceAll(mark, name, strings.ReplaceAll(name, "-", "_"))) {
+		if !mentions(mark) && !mentions(strings.ReplaceAll(mark, name, strings.ReplaceAll(name, "-", "_"))) &&
+			(mark == name || !takesOthers()) {
 			names = append(names, name)
 		}
 	}
