@@ -10,8 +10,8 @@ import (
 type NetworkReport struct {
 	// Address is what MASTER_ADDR would be; "" if no address is reached by all hosts.
 	Address string `json:"address,omitempty"`
-	Reason  string `json:"reason,omitempty"` // for Address
-	Summary string `json:"summary,omitempty"`
+	Reason  string `json:"reason,omitempty"`  // for Address
+	Summary string `json:"summary,omitempty"` // how many paths work, in one line
 	// Transfers summarizes the measured throughput; "" without measurements.
 	Transfers string `json:"transfers,omitempty"`
 	Ways      []Way  `json:"paths,omitempty"` // between all pairs of up to 64 hosts
@@ -28,13 +28,13 @@ func (n *NetworkReport) Grid() string { return n.survey.Grid() }
 
 // Way is the path from one host to an address of another. Values that were not measured are 0.
 type Way struct {
-	From      string  `json:"from"`
-	To        string  `json:"to"`
-	Address   string  `json:"address"` // dialed
-	Port      int     `json:"port"`
+	From      string  `json:"from"`                // host that dials
+	To        string  `json:"to"`                  // host that it dials
+	Address   string  `json:"address"`             // dialed
+	Port      int     `json:"port"`                // TCP port that it dials
 	Interface string  `json:"interface,omitempty"` // of From
 	Seconds   float64 `json:"round_trip_seconds"`  // of the shortest round trip
-	Problem   string  `json:"problem,omitempty"`
+	Problem   string  `json:"problem,omitempty"`   // why dialing failed; absent if it worked
 	// Aside is set for an address that ranks would not use.
 	Aside bool `json:"unused,omitempty"`
 	// OtherPorts says how ports 22 and 1 respond if Port does not: "answers", "refuses" or
@@ -44,7 +44,7 @@ type Way struct {
 	// Bytes arrived within TransferSeconds over one TCP connection.
 	Bytes           int64   `json:"transfer_bytes,omitempty"`
 	TransferSeconds float64 `json:"transfer_seconds,omitempty"`
-	BitsPerSecond   float64 `json:"bits_per_second,omitempty"`
+	BitsPerSecond   float64 `json:"bits_per_second,omitempty"` // throughput of that connection
 	// TransferSegments were sent for that, of them TransferResent again.
 	TransferSegments int `json:"transfer_segments,omitempty"`
 	TransferResent   int `json:"transfer_resent_segments,omitempty"`
@@ -62,13 +62,13 @@ type Way struct {
 
 // InterfaceReport is an address of a host.
 type InterfaceReport struct {
-	Host    string `json:"host"`
-	Name    string `json:"name"`
+	Host    string `json:"host"`    // as the user named it
+	Name    string `json:"name"`    // such as "eth0"
 	Address string `json:"address"` // with its prefix length
 	// Kind is "ordinary", "no carrier", "tunnel", "host-only" or "loopback".
 	Kind string `json:"kind"`
-	Mbps int    `json:"megabits_per_second,omitempty"`
-	MTU  int    `json:"mtu_bytes,omitempty"`
+	Mbps int    `json:"megabits_per_second,omitempty"` // speed of the link; absent if unknown
+	MTU  int    `json:"mtu_bytes,omitempty"`           // largest IP packet; absent if unknown
 	// Chosen is set if ranks would use it.
 	Chosen bool `json:"chosen,omitempty"`
 }

@@ -21,7 +21,7 @@ type Topology struct {
 	// those that are present but offline.
 	Isolated CPUSet `json:"isolated_cpus,omitzero"`
 	Offline  CPUSet `json:"offline_cpus,omitzero"`
-	NICs     []NIC  `json:"nics,omitempty"`
+	NICs     []NIC  `json:"nics,omitempty"` // network interfaces and RDMA ports
 	// Virtual reports whether the PCI tree is that of a virtual machine, whose devices are attached
 	// directly to a host bridge: it does not show distances.
 	Virtual bool `json:"virtual_pci,omitempty"`
@@ -49,14 +49,14 @@ func (t *Topology) Check() error {
 // lowest online CPU. -1 means not known, for dies and caches only: by default there is one package,
 // and every CPU is a core.
 type CPU struct {
-	ID      int `json:"id"` // the kernel's number
-	Package int `json:"package"`
-	Node    int `json:"node"` // the kernel's number of its NUMA node
-	Die     int `json:"die"`
-	L3      int `json:"l3"`
-	L2      int `json:"l2"`
-	Core    int `json:"core"`
-	Thread  int `json:"thread"` // 0 is the core's first hardware thread
+	ID      int `json:"id"`      // the kernel's number
+	Package int `json:"package"` // number of its package
+	Node    int `json:"node"`    // the kernel's number of its NUMA node
+	Die     int `json:"die"`     // number of its die
+	L3      int `json:"l3"`      // number of its L3 cache
+	L2      int `json:"l2"`      // number of its L2 cache
+	Core    int `json:"core"`    // number of its core
+	Thread  int `json:"thread"`  // 0 is the core's first hardware thread
 	// Kind groups cores of equal performance, 0 being the fastest. The CPUs of a rank are of one
 	// kind if possible.
 	Kind int `json:"kind,omitempty"`
@@ -65,9 +65,9 @@ type CPU struct {
 // NUMANode is one NUMA node. Nodes without CPUs (CXL, HBM, the memory of a GPU on Grace) never get
 // ranks.
 type NUMANode struct {
-	ID     int    `json:"id"`
-	CPUs   CPUSet `json:"cpus,omitzero"`
-	Memory int64  `json:"memory_bytes"` // bytes
+	ID     int    `json:"id"`            // the kernel's number
+	CPUs   CPUSet `json:"cpus,omitzero"` // CPUs of the node; absent if it has none
+	Memory int64  `json:"memory_bytes"`  // bytes
 	// Distances are the distances to all NUMA nodes, in their order, as reported by the firmware:
 	// 10 is local.
 	Distances []int `json:"distances,omitempty"`
@@ -152,11 +152,11 @@ const (
 type NIC struct {
 	// Name is the name of the RDMA device ("mlx5_0"), or else of the interface ("eno1").
 	Name string  `json:"name"`
-	Kind NICKind `json:"kind"`
+	Kind NICKind `json:"kind"` // "ethernet", "infiniband", "roce", "efa" or "virtual"
 	// Interface is the network interface, or "" if none exists (EFA).
 	Interface string `json:"interface,omitempty"`
 	Port      int    `json:"port,omitempty"` // of an RDMA device, from 1
-	Up        bool   `json:"up"`
+	Up        bool   `json:"up"`             // the port is active
 	// State is the kernel's name of the state if it is not up: "down", "INIT", "Polling".
 	State string  `json:"state,omitempty"`
 	Gbps  float64 `json:"gigabits_per_second,omitempty"` // 0: not known
@@ -171,7 +171,7 @@ type NIC struct {
 type Link struct {
 	Peer  string `json:"peer,omitempty"` // PCI address of the other GPU
 	Kind  string `json:"kind"`           // "nvlink" or "xgmi"
-	Count int    `json:"count"`
+	Count int    `json:"count"`          // number of parallel links
 }
 
 // Node returns the NUMA node with the given number, or nil.

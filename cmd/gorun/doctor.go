@@ -119,7 +119,7 @@ type diagnosisJSON struct {
 }
 
 type checkList struct {
-	Checks []doctor.Check `json:"checks"`
+	Checks []doctor.Check `json:"checks"` // what doctor can check, in the order of its reports
 }
 
 // verboseCommand is the command line that prints everything about the same hosts.

@@ -18,9 +18,9 @@ import (
 
 // environment describes the variables of a job's ranks, each name once.
 type environment struct {
-	Ranks     int            `json:"world_size"` // number of ranks
-	Variables []envVariable  `json:"variables"`
-	Removed   []plan.Removal `json:"removed,omitempty"`
+	Ranks     int            `json:"world_size"`              // number of ranks
+	Variables []envVariable  `json:"variables"`               // what ranks get, each name once
+	Removed   []plan.Removal `json:"removed,omitempty"`       // inherited variables that ranks do not get
 	Withheld  []string       `json:"withheld,omitempty"`      // inherited ones that other hosts do not get
 	Conf      []confVariable `json:"configuration,omitempty"` // from configuration files, unless a variable sets them
 	Left      []plan.Left    `json:"left_alone,omitempty"`    // settings that gorun would choose, but must not
@@ -31,14 +31,14 @@ type environment struct {
 }
 
 type envVariable struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // such as "MASTER_ADDR"
 	// Value is what all ranks have. Where they differ, Values has those of each rank or host, nil for none.
 	Value  *string     `json:"value,omitempty"`
 	Values []*string   `json:"values,omitempty"`
-	By     string      `json:"by,omitempty"` // "rank" or "host"
-	Origin plan.Origin `json:"origin"`
-	Reason string      `json:"reason,omitempty"`
-	Level  plan.Level  `json:"level,omitempty"` // how much one of gorun's matters
+	By     string      `json:"by,omitempty"`     // "rank" or "host"
+	Origin plan.Origin `json:"origin"`           // "inherited", "-x" or "gorun"
+	Reason string      `json:"reason,omitempty"` // a short clause, such as "ranks of this job"
+	Level  plan.Level  `json:"level,omitempty"`  // how much one of gorun's matters
 	// Meaning is from the database.
 	Meaning string `json:"meaning,omitempty"`
 	setting bool   // it is no identity of a rank
@@ -49,10 +49,10 @@ type envVariable struct {
 
 // confVariable is a setting of a library's configuration file.
 type confVariable struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	File  string `json:"file"`
-	Line  int    `json:"line"`
+	Name  string `json:"name"`  // such as "NCCL_DEBUG"
+	Value string `json:"value"` // as the file gives it
+	File  string `json:"file"`  // path of the configuration file
+	Line  int    `json:"line"`  // counts from 1
 	// Hosts whose file has this line, if the job has several hosts.
 	Hosts []string `json:"hosts,omitempty"`
 }

@@ -317,21 +317,21 @@ func settingPlace(a nccl.Assignment) string {
 }
 
 type lintJSON struct {
-	Settings int           `json:"setting_count"` // number of settings that were read
-	Library  *libraryJSON  `json:"library,omitempty"`
-	Findings []findingJSON `json:"findings"` // [] if nothing is wrong
+	Settings int           `json:"setting_count"`     // number of settings that were read
+	Library  *libraryJSON  `json:"library,omitempty"` // the one that programs load; absent if none is found
+	Findings []findingJSON `json:"findings"`          // [] if nothing is wrong
 }
 
 // findingJSON is a finding with its severity, which doctor decides.
 type findingJSON struct {
 	nccl.Finding
-	Severity doctor.Severity `json:"severity"`
+	Severity doctor.Severity `json:"severity"` // "error", "warning" or "note"
 }
 
 type libraryJSON struct {
-	Kind    string `json:"kind"`
-	Version string `json:"version,omitempty"`
-	File    string `json:"file"`
+	Kind    string `json:"kind"`              // "NCCL" or "RCCL"
+	Version string `json:"version,omitempty"` // such as "2.30.7"; absent if unknown
+	File    string `json:"file"`              // path of the library that a program would load
 }
 
 func (l *lintReport) json() lintJSON {

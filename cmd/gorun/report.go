@@ -19,7 +19,7 @@ type reportJSON struct {
 	Hosts     []string  `json:"hosts"`
 	WorldSize int       `json:"world_size"` // number of ranks
 	StartedAt time.Time `json:"started_at"` // when gorun started
-	EndedAt   time.Time `json:"ended_at"`
+	EndedAt   time.Time `json:"ended_at"`   // when the last rank ended
 	*launcher.Result
 }
 

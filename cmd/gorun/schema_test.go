@@ -249,11 +249,7 @@ func (s *schemas) name(typ reflect.Type) string {
 func (s *schemas) properties(fields []field) object {
 	properties, required := object{}, []string{}
 	for _, f := range fields {
-		schema := s.of(f.typ)
-		if f.comment != "" {
-			schema = append(slices.Clip(schema), member{"description", f.comment})
-		}
-		properties = append(properties, member{f.key, schema})
+		properties = append(properties, member{f.key, append(slices.Clip(s.of(f.typ)), member{"description", f.comment})})
 		if !f.optional {
 			required = append(required, f.key)
 		}
@@ -263,10 +259,10 @@ func (s *schemas) properties(fields []field) object {
 
 // document returns the schema of a kind.
 func (s *schemas) document(kind string, fields any) object {
-	schema := object{{"$schema", schemaDialect}, {"title", "gorun " + kind}}
+	schema := object{{"$schema", schemaDialect}, {"$id", "urn:gorun:schema:1:" + kind}, {"title", "gorun " + kind}}
 	all := append(s.fieldsOf(reflect.TypeFor[show.Envelope]()), s.fieldsOf(reflect.TypeOf(fields))...)
 	schema = append(schema, s.properties(all)...)
-	properties := schema[3].value.(object)
+	properties := schema[4].value.(object)
 	properties[2] = member{"kind", append(object{{"const", kind}}, properties[2].value.(object)[1:]...)}
 	definitions := object{}
 	for i := 0; i < len(s.order); i++ {
@@ -290,6 +286,7 @@ func TestDocsJSON(t *testing.T) {
 		files["schema/"+d.kind+".json"] = string(text) + "\n"
 	}
 	for name, want := range files {
+		require.NotContains(t, want, `"description": ""`, "%s: comment on each field of the Go types", name)
 		file := filepath.Join(reference, name)
 		if *update {
 			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))

@@ -214,13 +214,13 @@ func localValue(name string) string {
 }
 
 type variableList struct {
-	Variables []variableJSON `json:"variables"`
+	Variables []variableJSON `json:"variables"` // the known variables that match, by name
 }
 
 type variableJSON struct {
 	nccl.Variable
-	MustAgree  bool `json:"must_agree"`
-	Documented bool `json:"documented"`
+	MustAgree  bool `json:"must_agree"` // all ranks need the same value
+	Documented bool `json:"documented"` // the library's own documentation has it
 }
 
 func ownJSON(row plan.Row) variableJSON {

@@ -69,12 +69,12 @@ const tooMuch = 0.30
 
 // Share is the part of a step that one call takes, in a program that computes and then communicates.
 type Share struct {
-	Compute       float64 `json:"compute_microseconds"`
-	Bytes         int64   `json:"bytes"`
-	Communication float64 `json:"communication_microseconds"`
-	Measured      bool    `json:"measured"`               // else predicted by the model
-	Part          float64 `json:"communication_fraction"` // communication as a part of the step
-	Warning       bool    `json:"warning"`                // Part is more than 0.30
+	Compute       float64 `json:"compute_microseconds"`       // computation of one step
+	Bytes         int64   `json:"bytes"`                      // size of the call in a step
+	Communication float64 `json:"communication_microseconds"` // time of that call
+	Measured      bool    `json:"measured"`                   // else predicted by the model
+	Part          float64 `json:"communication_fraction"`     // communication as a part of the step
+	Warning       bool    `json:"warning"`                    // Part is more than 0.30
 	// Most is the size in bytes of the largest call below that limit, predicted by the model; 0 means unknown.
 	Most int64 `json:"largest_bytes,omitempty"`
 }

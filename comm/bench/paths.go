@@ -32,19 +32,21 @@ type Host struct {
 // Path is one path between two ranks, or between a GPU and its host's memory, measured alone. "Forth" is the
 // direction from the first end to the second. Bandwidths are in 1e9 bytes/s; 0 means unknown or not measured.
 type Path struct {
-	From    string  `json:"from"`
-	To      string  `json:"to"`
-	By      string  `json:"transport"`       // transport or program: "shared memory", "nccl", "tcp", "ib_write_bw"
-	Way     string  `json:"class,omitempty"` // between GPUs, in the notation of nvidia-smi topo -m: "NV18", "PIX"
-	Link    float64 `json:"link_gigabytes_per_second,omitempty"`
-	Latency float64 `json:"latency_microseconds,omitempty"` // half a round trip
-	Forth   float64 `json:"forward_gigabytes_per_second,omitempty"`
-	Back    float64 `json:"backward_gigabytes_per_second,omitempty"`
+	From string `json:"from"` // the first end: a host and its memory, GPU or adapter
+	To   string `json:"to"`   // the second end, likewise
+	// By is the transport or program: "shared memory", "nccl", "tcp", "ib_write_bw".
+	By string `json:"transport"`
+	// Way is the class of paths between GPUs, in the notation of nvidia-smi topo -m: "NV18", "PIX".
+	Way     string  `json:"class,omitempty"`
+	Link    float64 `json:"link_gigabytes_per_second,omitempty"`     // what the link can carry
+	Latency float64 `json:"latency_microseconds,omitempty"`          // half a round trip
+	Forth   float64 `json:"forward_gigabytes_per_second,omitempty"`  // from the first end to the second
+	Back    float64 `json:"backward_gigabytes_per_second,omitempty"` // from the second end to the first
 	// ForthMany and BackMany are the bandwidths of several TCP connections together.
 	ForthMany float64 `json:"forward_streams_gigabytes_per_second,omitempty"`
 	BackMany  float64 `json:"backward_streams_gigabytes_per_second,omitempty"`
-	Streams   int     `json:"stream_count,omitempty"`
-	Error     string  `json:"error,omitempty"` // why it was not measured
+	Streams   int     `json:"stream_count,omitempty"` // TCP connections at the same time
+	Error     string  `json:"error,omitempty"`        // why it was not measured
 
 	measure func(b *bench, ctx context.Context, p *Path) error
 	ranks   [2]int

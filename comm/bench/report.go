@@ -8,30 +8,30 @@ import (
 
 // Report is the result of a measurement. Times are in microseconds, bandwidths in 1e9 bytes/s.
 type Report struct {
-	Version   string `json:"-"` // of gorun
-	Operation string `json:"operation"`
-	Backend   string `json:"backend"`
-	Ranks     int    `json:"world_size"` // number of ranks
-	DType     string `json:"dtype"`
-	Op        string `json:"reduction,omitempty"`
+	Version   string `json:"-"`                       // of gorun
+	Operation string `json:"operation"`               // such as "allreduce"
+	Backend   string `json:"backend"`                 // the library that moved the data: "cpu" or "nccl"
+	Ranks     int    `json:"world_size"`              // number of ranks
+	DType     string `json:"dtype"`                   // type of the elements, such as "float32"
+	Op        string `json:"reduction,omitempty"`     // such as "sum"; absent for operations without one
 	Root      int    `json:"root"`                    // -1: no root
 	Rounded   string `json:"rounded_sizes,omitempty"` // the sizes that were rounded, "" if none
 	Rows      []Row  `json:"rows"`                    // by size; [] for p2p
 	// AverageBusBW is the average over all rows and places, as in nccl-tests.
 	AverageBusBW float64 `json:"average_busbw_gigabytes_per_second"`
-	Checked      bool    `json:"checked"`
+	Checked      bool    `json:"checked"`         // whether results were compared with the right ones
 	Wrong        int64   `json:"wrong_elements"`  // wrong elements in all rows
 	Model        *Model  `json:"model,omitempty"` // nil with a single size or rank
-	Share        *Share  `json:"share,omitempty"`
+	Share        *Share  `json:"share,omitempty"` // part of a training step that one call takes; absent if not requested
 	Paths        []Path  `json:"paths,omitempty"` // for p2p
 }
 
 // Row has the results of one size.
 type Row struct {
-	Bytes      int64   `json:"bytes"`         // size of the whole vector, as in nccl-tests
-	Count      int     `json:"element_count"` // elements that each rank passes to the call, or of one rank's part
-	OutOfPlace *Place  `json:"out_of_place,omitempty"`
-	InPlace    *Place  `json:"in_place,omitempty"`
+	Bytes      int64   `json:"bytes"`                                      // size of the whole vector, as in nccl-tests
+	Count      int     `json:"element_count"`                              // elements that a rank passes, or of its part
+	OutOfPlace *Place  `json:"out_of_place,omitempty"`                     // with separate buffers; absent if unmeasured
+	InPlace    *Place  `json:"in_place,omitempty"`                         // with one buffer; absent if unmeasured
 	Bound      float64 `json:"bound_busbw_gigabytes_per_second,omitempty"` // upper bound of busbw; 0 if unknown
 	Predicted  float64 `json:"predicted_microseconds,omitempty"`           // by the model; 0 without a model
 }
@@ -39,9 +39,9 @@ type Row struct {
 // Place has the results of one size, in place or out of place.
 type Place struct {
 	Times
-	AlgBW float64 `json:"algbw_gigabytes_per_second"`
-	BusBW float64 `json:"busbw_gigabytes_per_second"`
-	Wrong *int64  `json:"wrong_elements,omitempty"` // wrong elements; nil if not checked
+	AlgBW float64 `json:"algbw_gigabytes_per_second"` // size divided by time, in 1e9 bytes/s
+	BusBW float64 `json:"busbw_gigabytes_per_second"` // algbw times the operation's bus factor, as in nccl-tests
+	Wrong *int64  `json:"wrong_elements,omitempty"`   // wrong elements; nil if not checked
 }
 
 // best returns the faster place.

@@ -22,14 +22,14 @@ const (
 // Times are the times of one call over all trials, in microseconds. The time of a trial is that of the slowest
 // rank.
 type Times struct {
-	Min    float64 `json:"min_microseconds"`
-	Median float64 `json:"median_microseconds"`
-	Max    float64 `json:"max_microseconds"`
+	Min    float64 `json:"min_microseconds"`    // the fastest trial
+	Median float64 `json:"median_microseconds"` // the median trial
+	Max    float64 `json:"max_microseconds"`    // the slowest trial
 	// Spread is the distance between the quartiles in percent of the median. A single disturbed trial does not
 	// affect it.
 	Spread float64 `json:"spread_percent"`
-	Trials int     `json:"trial_count"`
-	Batch  int     `json:"calls_per_trial"`
+	Trials int     `json:"trial_count"`     // number of trials
+	Batch  int     `json:"calls_per_trial"` // calls whose average time a trial is
 }
 
 // timesOf sorts and summarizes the times of trials.

@@ -12,10 +12,10 @@ type Assignment struct {
 	// Kind, File and Line are the source of the assignment. Line counts from 1; 0 means that the source has no
 	// lines.
 	Kind  SourceKind `json:"-"`
-	File  string     `json:"file,omitempty"`
-	Line  int        `json:"line,omitempty"`
-	Name  string     `json:"name"`
-	Value string     `json:"value"`
+	File  string     `json:"file,omitempty"` // path of the file; absent for the environment
+	Line  int        `json:"line,omitempty"` // counts from 1; absent for sources without lines
+	Name  string     `json:"name"`           // of the variable
+	Value string     `json:"value"`          // as set, quotes removed
 	// Computed reports that the value is not known from the text, as in $PORT.
 	Computed bool `json:"-"`
 	// Local reports that a script sets the variable without exporting it.

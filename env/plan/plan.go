@@ -77,8 +77,8 @@ type Inputs struct {
 
 // Store describes the rendezvous store. Port is a string, since a plan can be printed before it is known.
 type Store struct {
-	Mode StoreMode `json:"mode"` // "gorun": gorun serves it; "rank0": rank 0 does
-	Why  string    `json:"reason"`
+	Mode StoreMode `json:"mode"`        // "gorun": gorun serves it; "rank0": rank 0 does
+	Why  string    `json:"reason"`      // why this mode
 	Addr string    `json:"address"`     // MASTER_ADDR
 	Port string    `json:"port"`        // MASTER_PORT
 	Own  string    `json:"own_address"` // host:port of gorun's own store
@@ -95,7 +95,7 @@ const (
 
 // Endpoint is the address at which other nodes reach a node. Zero values mean unknown.
 type Endpoint struct {
-	Address   string `json:"address,omitempty"`
+	Address   string `json:"address,omitempty"`   // IP address; absent with one node
 	Interface string `json:"interface,omitempty"` // the network interface of Address, such as "eth0"
 	Mbps      int    `json:"-"`                   // the speed of Interface in Mbit/s
 }
@@ -205,8 +205,8 @@ func (c ConfSetting) Shown() string { return Variable{Name: c.Name, Value: c.Val
 
 // Variable is one environment variable of a rank.
 type Variable struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
+	Name   string `json:"name"`             // such as "MASTER_ADDR"
+	Value  string `json:"value"`            // "<hidden>" if it is a secret
 	Origin Origin `json:"origin"`           // "inherited", "-x" or "gorun"
 	Reason string `json:"reason,omitempty"` // short clause such as "ranks of this job"
 	Level  Level  `json:"level,omitempty"`  // importance of a setting that gorun makes; else ""
@@ -238,8 +238,8 @@ const (
 
 // Removal is an inherited variable that ranks do not get.
 type Removal struct {
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
+	Name   string `json:"name"`   // of the variable
+	Reason string `json:"reason"` // why ranks do not get it
 }
 
 // Export is one -x option.

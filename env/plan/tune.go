@@ -33,8 +33,8 @@ const (
 
 // Left is a setting that gorun does not make, and the reason.
 type Left struct {
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
+	Name   string `json:"name"`   // of the variable
+	Reason string `json:"reason"` // why gorun leaves it alone
 }
 
 // tunes reports whether --tune enables a rule.

@@ -10,7 +10,7 @@ import (
 
 // Check is one thing that doctor looks at.
 type Check struct {
-	ID    string `json:"check"`
+	ID    string `json:"check"`    // name for `gorun explain`, such as "shm-size"
 	Group string `json:"subject"`  // such as "memory"
 	What  string `json:"looks_at"` // one line
 	Why   string `json:"reason"`   // why it matters, in one or two sentences

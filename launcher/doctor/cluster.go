@@ -15,7 +15,7 @@ type Cluster struct {
 	Program string  `json:"program,omitempty"` // as the user named it; "" if none
 	Asked   int     `json:"host_count"`        // number of hosts, unreached ones included
 	Hosts   []*Host `json:"hosts"`             // that were inspected
-	Network Network `json:"network"`
+	Network Network `json:"network"`           // how the hosts reach each other
 	// Unreached are hosts that could not be inspected.
 	Unreached []Problem `json:"unreached,omitempty"`
 	// Notes are findings of other packages about all hosts, such as about the environment.
@@ -43,8 +43,8 @@ type Network struct {
 type Problem struct {
 	// Check is what was measured of the network: "reach", "mtu", "loss", "speed" or "interface".
 	Check string   `json:"check,omitempty"`
-	Hosts []string `json:"hosts,omitempty"`
-	Text  string   `json:"text"`
+	Hosts []string `json:"hosts,omitempty"` // hosts that it is about; absent for all
+	Text  string   `json:"text"`            // one line, without the hosts
 	// Advice says what to do; Hint is a command that repairs it or shows more.
 	Advice string `json:"advice,omitempty"`
 	Hint   string `json:"hint,omitempty"`

@@ -24,9 +24,9 @@ func (s Severity) rank() int { return slices.Index([]Severity{Error, Warning, No
 // Finding is the outcome of a check.
 type Finding struct {
 	Check    string   `json:"check,omitempty"` // Check.ID
-	Severity Severity `json:"severity"`
-	Hosts    []string `json:"hosts,omitempty"`
-	Text     string   `json:"text"` // one line, without the hosts
+	Severity Severity `json:"severity"`        // "error", "warning" or "note"
+	Hosts    []string `json:"hosts,omitempty"` // hosts that it is about; absent for all
+	Text     string   `json:"text"`            // one line, without the hosts
 	// Evidence is the value that was read, and where. If it differs between hosts, it is that of the first.
 	Evidence string `json:"evidence,omitempty"`
 	Fix      string `json:"fix,omitempty"` // a command that repairs it or shows more

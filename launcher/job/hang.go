@@ -23,9 +23,9 @@ const (
 
 // Hang describes a job that has made no progress: no rank printed and nothing changed in the store for Quiet.
 type Hang struct {
-	Quiet Seconds         `json:"quiet_seconds"`
-	At    time.Time       `json:"at"`
-	Ranks []spec.Activity `json:"ranks,omitempty"`
+	Quiet Seconds         `json:"quiet_seconds"`   // time without output and progress
+	At    time.Time       `json:"at"`              // when gorun noticed
+	Ranks []spec.Activity `json:"ranks,omitempty"` // what each rank did then
 	// NCCL has the findings from NCCL's RAS servers in the ranks, if they answered.
 	NCCL []string `json:"nccl,omitempty"`
 	// Hint says how to see more.

@@ -18,11 +18,11 @@ type Plan struct {
 	Why     string          `json:"world_size_reason"` // the reason for the number of ranks
 	Nodes   []Node          `json:"nodes"`             // in order: ranks refer to them by index
 	Apps    []AppRun        `json:"programs"`          // ranks refer to them by index
-	Ranks   []Rank          `json:"ranks"`
-	Store   Store           `json:"store"`       // where ranks meet
-	Common  []plan.Variable `json:"environment"` // of all ranks
-	Removed []plan.Removal  `json:"removed,omitempty"`
-	Logs    *Logs           `json:"logs,omitempty"`
+	Ranks   []Rank          `json:"ranks"`             // by number
+	Store   Store           `json:"store"`             // where ranks meet
+	Common  []plan.Variable `json:"environment"`       // of all ranks
+	Removed []plan.Removal  `json:"removed,omitempty"` // inherited variables that ranks do not get
+	Logs    *Logs           `json:"logs,omitempty"`    // files for ranks' output; absent without files
 	// Stdin says which ranks read the launcher's standard input.
 	Stdin string `json:"stdin"`
 	// Grace is the time that ranks have to stop, Timeout the job's time limit, 0: none.
@@ -47,8 +47,8 @@ type Plan struct {
 	// Attempt counts restarts.
 	Attempt int `json:"attempt,omitempty"`
 
-	MPI         MPIMode `json:"mpi"` // protocol that gorun speaks to MPI programs
-	MPIWhy      string  `json:"mpi_reason,omitempty"`
+	MPI         MPIMode `json:"mpi"`                         // protocol that gorun speaks to MPI programs
+	MPIWhy      string  `json:"mpi_reason,omitempty"`        // why this protocol, or none
 	WorldPerApp bool    `json:"world_per_program,omitempty"` // each program has its own MPI_COMM_WORLD
 	// Offline reports that no host was contacted.
 	Offline bool `json:"offline,omitempty"`
@@ -62,8 +62,8 @@ type Plan struct {
 
 // Node is one host of a job.
 type Node struct {
-	Name  string `json:"host"`
-	Ranks []int  `json:"ranks"`
+	Name  string `json:"host"`  // name or address
+	Ranks []int  `json:"ranks"` // ranks on it
 	// CPUs are those that its ranks may use, as "0-3,8"; "" if they are not known.
 	CPUs string `json:"cpus,omitempty"`
 	// Fact is the node's index among the facts: hosts without ranks are no nodes.

@@ -98,9 +98,9 @@ func (b *RestartBudget) Next(r *Result) (delay time.Duration, again bool) {
 
 // Attempt is the result of an attempt that was followed by another.
 type Attempt struct {
-	Attempt int      `json:"attempt"`
-	First   *Failure `json:"first_failure,omitempty"`
-	After   Seconds  `json:"after_seconds"`
+	Attempt int      `json:"attempt"`                 // number of the attempt, from 0
+	First   *Failure `json:"first_failure,omitempty"` // failure that ended the attempt; absent without one
+	After   Seconds  `json:"after_seconds"`           // from the start of the ranks to that failure
 	// Text explains a cause that is not a rank.
 	Text string `json:"text,omitempty"`
 

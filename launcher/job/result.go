@@ -74,16 +74,16 @@ func (f Fate) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 // RankEnd describes how one rank ended.
 type RankEnd struct {
-	Rank   int            `json:"rank"`
-	Host   string         `json:"host,omitempty"` // its node; absent with one node
-	PID    int            `json:"pid,omitempty"`
-	Fate   Fate           `json:"fate"`      // how it ended
-	Code   int            `json:"exit_code"` // 128+n after a signal n
-	Signal syscall.Signal `json:"signal,omitempty"`
+	Rank   int            `json:"rank"`             // number in the job
+	Host   string         `json:"host,omitempty"`   // its node; absent with one node
+	PID    int            `json:"pid,omitempty"`    // of the rank's first process; absent if it never started
+	Fate   Fate           `json:"fate"`             // how it ended
+	Code   int            `json:"exit_code"`        // 128+n after a signal n
+	Signal syscall.Signal `json:"signal,omitempty"` // number of the signal that ended it; absent without one
 	// SignalName is the name of the signal: "SIGKILL".
 	SignalName string    `json:"signal_name,omitempty"`
-	Core       bool      `json:"core_dumped,omitempty"`
-	At         time.Time `json:"ended_at,omitzero"`
+	Core       bool      `json:"core_dumped,omitempty"`   // the kernel wrote a core dump
+	At         time.Time `json:"ended_at,omitzero"`       // when it ended
 	OOM        string    `json:"out_of_memory,omitempty"` // how it is known that the kernel killed it for that
 	// Timer is the scope of the expired file timer of PyTorch for which gorun ended it.
 	Timer string `json:"timer,omitempty"`
@@ -125,21 +125,21 @@ type Failure struct {
 
 // Result describes how a job ended.
 type Result struct {
-	JobID    string         `json:"job,omitempty"` // id
-	Cause    Cause          `json:"cause"`         // why the job ended
-	ExitCode int            `json:"exit_code"`
+	JobID    string         `json:"job,omitempty"`    // id
+	Cause    Cause          `json:"cause"`            // why the job ended
+	ExitCode int            `json:"exit_code"`        // of gorun
 	Signal   syscall.Signal `json:"signal,omitempty"` // that a user or the resource manager sent
 	// SignalName is the name of the signal: "SIGTERM".
 	SignalName string `json:"signal_name,omitempty"`
 	// Text explains a cause that is not a rank.
 	Text string `json:"text,omitempty"`
-	Hint string `json:"hint,omitempty"`
+	Hint string `json:"hint,omitempty"` // what to do about the failure
 	// ErrorFile is the content of PyTorch's error file of the rank that failed first, with its exit code; on a node that
 	// joined, of the first one there.
 	ErrorFile []byte `json:"-"`
 	// First is the rank that failed first, if one did by itself.
 	First *Failure  `json:"first_failure,omitempty"`
-	Ranks []RankEnd `json:"ranks"`
+	Ranks []RankEnd `json:"ranks"` // how each rank ended
 	// Elapsed is the time from the start of the ranks to the end of the last. After is the time to the cause: of the last
 	// attempt if a rank failed, else of all.
 	Elapsed Seconds `json:"elapsed_seconds"`

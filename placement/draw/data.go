@@ -4,10 +4,10 @@ import "gorun/placement"
 
 // Data is a machine with the ranks on it, for programs.
 type Data struct {
-	Machine placement.Machine `json:"machine"`
+	Machine placement.Machine `json:"machine"` // CPUs, memory, GPUs and network adapters
 	// Paths has the path classes between all pairs of GPUs and NICs in the matrix.
 	Paths []pathData `json:"paths,omitempty"`
-	Ranks []rankData `json:"ranks,omitempty"`
+	Ranks []rankData `json:"ranks,omitempty"` // where ranks would run; absent without placement options
 	// Notes has placement notes.
 	Notes []string `json:"notes,omitempty"`
 	// Impact is the prediction, if requested.
@@ -16,19 +16,19 @@ type Data struct {
 
 // pathData is a pair of devices. PCI addresses identify both, as in Machine.
 type pathData struct {
-	From  string `json:"from"`
-	To    string `json:"to"`
-	Class string `json:"class"`
+	From  string `json:"from"`  // PCI address of the first device
+	To    string `json:"to"`    // PCI address of the second device
+	Class string `json:"class"` // as in nvidia-smi topo -m: "NV18", "PIX", "SYS"
 }
 
 // rankData is the placement of a rank. Memories are NUMA nodes in the format of CPUs, and GPUs are PCI
 // addresses.
 type rankData struct {
-	Rank     int              `json:"rank"`
-	CPUs     placement.CPUSet `json:"cpus,omitzero"`
-	Memories placement.CPUSet `json:"memory_nodes,omitzero"`
-	GPUs     []string         `json:"gpu_pci_addresses,omitempty"`
-	Why      string           `json:"reason,omitempty"`
+	Rank     int              `json:"rank"`                        // number in the job
+	CPUs     placement.CPUSet `json:"cpus,omitzero"`               // CPUs that it may run on; absent if not bound
+	Memories placement.CPUSet `json:"memory_nodes,omitzero"`       // NUMA nodes of its memory; absent without a policy
+	GPUs     []string         `json:"gpu_pci_addresses,omitempty"` // its GPUs; absent if it shares all
+	Why      string           `json:"reason,omitempty"`            // why it is placed there
 }
 
 func dataOfRank(s Placement) rankData {

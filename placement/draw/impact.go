@@ -11,22 +11,22 @@ import (
 
 // Assumption is the bandwidth that a prediction assumes for a class of paths.
 type Assumption struct {
-	Class string  `json:"class"`
+	Class string  `json:"class"`                // class of paths, such as "NV18" or "PIX"
 	GBps  float64 `json:"gigabytes_per_second"` // 10^9 bytes per second in each direction
-	Why   string  `json:"reason"`
-	Here  bool    `json:"here,omitempty"` // the slowest class between this machine's GPUs
+	Why   string  `json:"reason"`               // where the bandwidth comes from
+	Here  bool    `json:"here,omitempty"`       // the slowest class between this machine's GPUs
 }
 
 // Impact predicts the time of an all-reduce over paths of each class. In a ring each GPU sends
 // 2·(n-1)/n · S bytes (Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009).
 type Impact struct {
-	Bytes int64 `json:"bytes"` // per GPU
-	GPUs  int   `json:"gpu_count"`
+	Bytes int64 `json:"bytes"`     // per GPU
+	GPUs  int   `json:"gpu_count"` // GPUs in the ring
 	// Class, GBps and Seconds describe the slowest path of a ring in the order of the GPUs.
 	Class       string       `json:"class"`
 	GBps        float64      `json:"gigabytes_per_second"`
 	Seconds     float64      `json:"seconds"`
-	Assumptions []Assumption `json:"assumptions"`
+	Assumptions []Assumption `json:"assumptions"` // bandwidth of each class of paths
 }
 
 // Bandwidths in GB/s in each direction, rounded. NCCL assumes them for one NVLink and for the link
@@ -49,7 +49,7 @@ func slowestLink(gpus []placement.GPU) (link placement.PCIeLink, source string) 
 	link, source = placement.PCIeLink{GTps: 16, Width: 16}, ", a guess"
 	for _, g := range gpus {
 		if pcieOf(g.Bus) != "" && (source == ", a guess" || pcieGBps(*g.Bus.Link) < pcieGBps(link)) {
-			link, source = *g.Bus.Link, ", as the GPUs tell"
+			link, source = *g.Bus.Link, ", as the GPUs report"
 		}
 	}
 	return link, source
@@ -102,11 +102,11 @@ func perLink(kind string, gpus []placement.GPU) float64 {
 // if the machine has fewer than two GPUs or no topology.
 func Predict(m placement.Machine, size int64) (*Impact, error) {
 	if n := len(m.GPUs); n < 2 {
-		return nil, fmt.Errorf("an all-reduce goes over two GPUs at least, this machine has %d; gorun topo --example NAME "+
-			"--impact shows one that has them", n)
+		return nil, fmt.Errorf("an all-reduce needs two GPUs, this machine has %d; try `gorun topo --example NAME "+
+			"--impact`", n)
 	}
 	if m.Topology == nil {
-		return nil, fmt.Errorf("how the %d GPUs of this machine are joined is not known", len(m.GPUs))
+		return nil, fmt.Errorf("the links between the %d GPUs of this machine are unknown", len(m.GPUs))
 	}
 	p := &Impact{Bytes: size, GPUs: len(m.GPUs), Assumptions: assumptions(m.GPUs)}
 	slowest := -1

@@ -21,13 +21,13 @@ type Facts struct {
 // GPU has the facts about one GPU. A zero value means unknown. For a pointer, nil means unknown, and 0
 // is a value.
 type GPU struct {
-	PCI        string   `json:"pci"` // in the kernel's format
-	UUID       string   `json:"uuid,omitempty"`
-	Name       string   `json:"name,omitempty"`
-	Memory     int64    `json:"memory,omitempty"` // bytes
-	MIG        []string `json:"mig,omitempty"`    // UUIDs of MIG devices
-	Used       *bool    `json:"used,omitempty"`   // a compute process uses it
-	MemoryNode *int     `json:"memory_node,omitempty"`
+	PCI        string   `json:"pci"`                   // in the kernel's format
+	UUID       string   `json:"uuid,omitempty"`        // such as "GPU-8f6b0f6c-…"; absent if unknown
+	Name       string   `json:"name,omitempty"`        // such as "NVIDIA H100 80GB HBM3"
+	Memory     int64    `json:"memory,omitempty"`      // bytes
+	MIG        []string `json:"mig,omitempty"`         // UUIDs of MIG devices
+	Used       *bool    `json:"used,omitempty"`        // a compute process uses it
+	MemoryNode *int     `json:"memory_node,omitempty"` // NUMA node of the GPU's own memory; absent if it has none
 	// Busy is the recent utilization in percent. Taken is the memory in use, in bytes.
 	Busy  *int   `json:"busy,omitempty"`
 	Taken *int64 `json:"taken,omitempty"`
@@ -40,7 +40,7 @@ type GPU struct {
 	// Switched counts the links to an NVSwitch. Down counts the inactive links.
 	Switched int              `json:"switched,omitempty"`
 	Down     int              `json:"down,omitempty"`
-	Peers    []placement.Peer `json:"peers,omitempty"`
+	Peers    []placement.Peer `json:"peers,omitempty"` // access to the memory of other GPUs
 	// Processes are the IDs of the compute processes, in this process's PID namespace.
 	Processes []int `json:"processes,omitempty"`
 	// Health is nil if unknown.

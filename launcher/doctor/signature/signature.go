@@ -32,9 +32,9 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // Signature is one record of the database. In its texts `…` is a command, {name} is filled from the line, and [[…]]
 // is left out if it contains an unknown name.
 type Signature struct {
-	ID     string `json:"id"`     // such as nccl-shm-full
-	Family string `json:"family"` // its source: NCCL, Slurm, …
-	Kind   Kind   `json:"kind"`
+	ID     string `json:"id"`      // such as nccl-shm-full
+	Family string `json:"family"`  // its source: NCCL, Slurm, …
+	Kind   Kind   `json:"kind"`    // "note" is no failure
 	Means  string `json:"meaning"` // what the line means
 
 	// Lines are patterns: literal text, * for anything, {name} for a word, {name#} for a number. Case does not matter.
@@ -45,9 +45,9 @@ type Signature struct {
 	Ask      []string `json:"-"` // other search terms of users
 	Codes    []string `json:"-"` // exit codes in the format of [ExitCode]
 
-	Cause     string   `json:"cause"`
-	Check     string   `json:"check"`
-	Fix       string   `json:"fix"`
+	Cause     string   `json:"cause"`               // usual cause
+	Check     string   `json:"check"`               // how to confirm the cause
+	Fix       string   `json:"fix"`                 // how to repair it
 	Hint      string   `json:"hint,omitempty"`      // one line for a failure report; "" is Fix
 	NoHint    bool     `json:"-"`                   // no hint in failure reports
 	Variables []string `json:"variables,omitempty"` // related ones

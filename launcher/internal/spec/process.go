@@ -4,10 +4,10 @@ import "gorun/placement"
 
 // App is one program of a job as a node executes it.
 type App struct {
-	Path string   `json:"path"` // of the file that is executed
-	Argv []string `json:"argv"`
-	Dir  string   `json:"directory,omitempty"`
-	Kind string   `json:"kind"` // "executable", "Python script" …
+	Path string   `json:"path"`                // of the file that is executed
+	Argv []string `json:"argv"`                // program and arguments
+	Dir  string   `json:"directory,omitempty"` // working directory; absent for gorun's own
+	Kind string   `json:"kind"`                // "executable", "Python script" …
 	// Build makes the node compile its program of the same index first.
 	Build    bool `json:"compiled_on_node,omitempty"`
 	NumRanks int  `json:"rank_count"` // number of ranks that run it
@@ -15,10 +15,10 @@ type App struct {
 
 // Process is one rank as its node executes it, without its environment.
 type Process struct {
-	Rank      int `json:"rank"`
-	Node      int `json:"node"` // index of its node
-	LocalRank int `json:"local_rank"`
-	App       int `json:"program"` // index of its program
+	Rank      int `json:"rank"`       // number in the job
+	Node      int `json:"node"`       // index of its node
+	LocalRank int `json:"local_rank"` // number on the node
+	App       int `json:"program"`    // index of its program
 	// Argv replaces the app's.
 	Argv []string `json:"argv,omitempty"`
 	// CPUs are those that it is bound to, Memories the NUMA nodes of MemoryPolicy; empty: its agent's.

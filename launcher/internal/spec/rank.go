@@ -34,22 +34,22 @@ type Exit struct {
 
 // RankMPI is how far a rank has come in MPI, by a protocol such as "PMI-1" or "PMIx 4.2.2".
 type RankMPI struct {
-	Protocol  string `json:"protocol"`
-	Finalized bool   `json:"finalized"`
+	Protocol  string `json:"protocol"`  // "PMI-1", "PMI-2", or PMIx with its version
+	Finalized bool   `json:"finalized"` // whether the rank has called MPI_Finalize
 }
 
 // Activity is what one rank does: its process, or the program for which that only waits.
 type Activity struct {
-	Rank  int    `json:"rank"`
-	PID   int    `json:"pid,omitempty"`
-	State string `json:"state"`       // of its process: "sleeping"
-	CPU   int    `json:"cpu_percent"` // of one CPU; -1: not known
+	Rank  int    `json:"rank"`          // rank that is described
+	PID   int    `json:"pid,omitempty"` // of the rank's first process; absent if it has ended
+	State string `json:"state"`         // of its process: "sleeping"
+	CPU   int    `json:"cpu_percent"`   // of one CPU; -1: not known
 	// Wait is the kernel function in which its main thread sleeps.
 	Wait     string   `json:"wait_channel,omitempty"`
 	Keys     []string `json:"store_keys,omitempty"` // that it waits for in the store
 	MPI      *MPIWait `json:"mpi_wait,omitempty"`   // nil: its node knows of no wait in MPI
 	Stack    []string `json:"stack,omitempty"`      // of its main thread, the innermost frame first
-	LastLine string   `json:"last_line,omitempty"`
+	LastLine string   `json:"last_line,omitempty"`  // last line that it printed
 }
 
 // MPIWait is a rank's wait in MPI, as the servers of its node see it.
@@ -64,34 +64,34 @@ type MPIWait struct {
 
 // Absence is what a rank does that does not wait in the store.
 type Absence struct {
-	Rank  int    `json:"rank"`
-	PID   int    `json:"pid,omitempty"`
+	Rank  int    `json:"rank"`                  // rank that others wait for
+	PID   int    `json:"pid,omitempty"`         // of the rank; absent if it has ended
 	State string `json:"state"`                 // "sleeping", "ended with exit code 0"
 	CPU   int    `json:"cpu_percent,omitempty"` // of one CPU, for all of its processes; -1: not known
 }
 
 // MPIAbort is a call of MPI_Abort.
 type MPIAbort struct {
-	Code    int    `json:"exit_code"`
-	Message string `json:"message,omitempty"`
+	Code    int    `json:"exit_code"`         // code that the rank passed to MPI_Abort
+	Message string `json:"message,omitempty"` // text that the library sent along
 	// Why is the reason for the failure of a rank that did not call it.
 	Why string `json:"reason,omitempty"`
 }
 
 // MPIStuck is a wait in MPI for a rank that has ended.
 type MPIStuck struct {
-	Waiting     []int `json:"waiting_ranks"`
-	Missing     int   `json:"missing_rank"`
-	Initialized bool  `json:"-"` // Missing had called MPI_Init
+	Waiting     []int `json:"waiting_ranks"` // ranks that wait
+	Missing     int   `json:"missing_rank"`  // rank that they wait for
+	Initialized bool  `json:"-"`             // Missing had called MPI_Init
 	// Why is the reason for the wait if Missing has not ended.
 	Why string `json:"reason,omitempty"`
 }
 
 // StoreWait is a process's wait in the store.
 type StoreWait struct {
-	Rank int      `json:"rank"`       // -1: none that its node knows
-	Keys []string `json:"store_keys"` // some of them
-	More int      `json:"more_keys,omitempty"`
+	Rank int      `json:"rank"`                // -1: none that its node knows
+	Keys []string `json:"store_keys"`          // some of them
+	More int      `json:"more_keys,omitempty"` // number of keys that are not listed
 	// Peer is the address of a process on another host than the store's, "" for one on that host. PID is its process, 0
 	// if it is not known. The head finds its rank by these.
 	Peer string `json:"-"`
