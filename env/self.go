@@ -10,8 +10,7 @@ import (
 
 // ErrNotARank reports that the environment has no launcher's variables. A program that can also run alone
 // checks for it with [errors.Is].
-var ErrNotARank = errors.New("not started as a rank: RANK is not set; " +
-	"start the program with gorun (torchrun, mpirun and srun will do)")
+var ErrNotARank = errors.New("not started as a rank: RANK is not set; start it with gorun, torchrun, mpirun or srun")
 
 // Rank identifies one process in its job.
 type Rank struct {
@@ -82,7 +81,7 @@ func (r *reader) alone() error {
 		return ErrNotARank
 	}
 	return fmt.Errorf(
-		"%s=%s is set, %s is not: give each process its number, 0 to %[1]s-1, or unset %[1]s to run one alone",
+		"%s=%s is set and %s is not: set %[3]s in each process, or unset %[1]s to run one alone",
 		VarWorldSize, size, VarRank)
 }
 
@@ -103,7 +102,7 @@ func (r *reader) has(name string) bool { return name != "" && r.text(name) != ""
 // number returns a required variable as a non-negative number.
 func (r *reader) number(name string) int {
 	if !r.has(name) {
-		r.fail(fmt.Errorf("%s is not set, although other variables of a rank are", name))
+		r.fail(fmt.Errorf("%s is not set, but other variables of a rank are", name))
 		return 0
 	}
 	return r.optional(name, 0)
@@ -116,7 +115,7 @@ func (r *reader) optional(name string, absent int) int {
 	}
 	n, err := strconv.Atoi(r.text(name))
 	if err != nil || n < 0 {
-		r.fail(fmt.Errorf("%s=%q is not a number from 0 on", name, r.text(name)))
+		r.fail(fmt.Errorf("%s=%q is not a number of 0 or more", name, r.text(name)))
 		return absent
 	}
 	return n
@@ -145,7 +144,7 @@ func (r *reader) place(f family) Rank {
 		self.LocalRank, self.LocalWorldSize, self.Node, self.NumNodes = 0, 1, 0, 1
 	}
 	if self.Rank >= self.WorldSize {
-		r.fail(fmt.Errorf("%s=%d is not below %s=%d", f.rank, self.Rank, f.size, self.WorldSize))
+		r.fail(fmt.Errorf("%s=%d must be less than %s=%d", f.rank, self.Rank, f.size, self.WorldSize))
 	}
 	return self
 }

@@ -148,25 +148,24 @@ func TestSelfErrorsNameTheVariableAndItsValue(t *testing.T) {
 		environ []string
 		want    string
 	}{
-		{"no size", []string{"RANK", "1"}, "WORLD_SIZE is not set, although other variables of a rank are"},
+		{"no size", []string{"RANK", "1"}, "WORLD_SIZE is not set, but other variables of a rank are"},
 		{
 			"no rank",
 			[]string{"WORLD_SIZE", "2", "MASTER_ADDR", "127.0.0.1", "MASTER_PORT", "29500"},
-			"WORLD_SIZE=2 is set, RANK is not: give each process its number, 0 to WORLD_SIZE-1, or unset WORLD_SIZE to run " +
-				"one alone",
+			"WORLD_SIZE=2 is set and RANK is not: set RANK in each process, or unset WORLD_SIZE to run one alone",
 		},
 		{
 			"empty size",
 			[]string{"RANK", "1", "WORLD_SIZE", ""},
-			"WORLD_SIZE is not set, although other variables of a rank are",
+			"WORLD_SIZE is not set, but other variables of a rank are",
 		},
-		{"not a number", []string{"RANK", "one", "WORLD_SIZE", "2"}, `RANK="one" is not a number from 0 on`},
+		{"not a number", []string{"RANK", "one", "WORLD_SIZE", "2"}, `RANK="one" is not a number of 0 or more`},
 		{
 			"negative",
 			[]string{"RANK", "0", "WORLD_SIZE", "2", "LOCAL_RANK", "-1"},
-			`LOCAL_RANK="-1" is not a number from 0 on`,
+			`LOCAL_RANK="-1" is not a number of 0 or more`,
 		},
-		{"out of range", []string{"RANK", "2", "WORLD_SIZE", "2"}, "RANK=2 is not below WORLD_SIZE=2"},
+		{"out of range", []string{"RANK", "2", "WORLD_SIZE", "2"}, "RANK=2 must be less than WORLD_SIZE=2"},
 		{
 			"no such port",
 			[]string{"RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "a", "MASTER_PORT", "70000"},

@@ -234,10 +234,10 @@ func TestMissingAgents(t *testing.T) {
 				"are busy", "squeue -s",
 		},
 		"incomplete": {"n3: no agent connected within 1s", ""},
-		"unknown":    {"an agent connected from other, which is not a host of the job", ""},
+		"unknown":    {"an agent connected from other, which is not a host of this job", ""},
 		"twice":      {"two agents connected from n1", ""},
 		"forger":     {"n[1-3]: no agent connected within 1s", ""},
-		"missing":    {"execve()", "on n3 it is missing or different"},
+		"missing":    {"execve()", "it is missing on n3, or differs there"},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			s := managed(t, mode, "place")

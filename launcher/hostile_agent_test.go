@@ -205,11 +205,11 @@ func TestHostileAgentIsLost(t *testing.T) {
 		want  string
 	}{
 		"suspends": {
-			wire.PeerSSH, job.MPIAuto, control(&wire.Suspend{}), "it sent a suspend frame that nobody had asked for",
+			wire.PeerSSH, job.MPIAuto, control(&wire.Suspend{}), "it sent a suspend frame without a request",
 		},
 		"spawns": {
 			wire.PeerUnauthenticated, job.MPINone, control(&wire.Spawn{}),
-			"it sent a spawn frame, which an agent of a job without MPI may not send",
+			"it sent a spawn frame, which agents send only in MPI jobs",
 		},
 		"signals": {
 			wire.PeerSSH, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGTERM}),
@@ -239,15 +239,15 @@ func TestHostileAgentIsLost(t *testing.T) {
 		"never seen": {
 			wire.PeerSSH, job.MPIAuto,
 			[]byte{0, 0, 0, 0, 99, 0, 0, 0},
-			"it sent a frame of type 99, which this gorun does not know",
+			"it sent a frame of type 99, an unknown frame",
 		},
 		"a head's": {
-			wire.PeerSSH, job.MPIAuto, control(&wire.Kill{}), "it sent a kill frame, which nobody sends in this direction",
+			wire.PeerSSH, job.MPIAuto, control(&wire.Kill{}), "it sent a kill frame, which never goes in this direction",
 		},
 		"a long pong": {
 			wire.PeerSSH, job.MPIAuto,
 			[]byte{1, 1, 0, 0, byte(wire.TypePong), 0, 0, 0},
-			"it sent a pong frame of 257 bytes: at most 256 are taken",
+			"it sent a pong frame of 257 bytes: at most 256 are allowed",
 		},
 		"another store": {
 			wire.PeerSSH, job.MPIAuto, control(&wire.Opened{Opened: spec.Opened{Addr: "6.6.6.6"}}),

@@ -90,7 +90,7 @@ func TestJoinWithoutSecret(t *testing.T) {
 		var refused *launcher.Error
 		require.ErrorAs(t, p.err, &refused)
 		assert.Equal(t, job.ExitUsage, refused.Code)
-		assert.Contains(t, refused.Text, ": no token: anybody who reaches that port")
+		assert.Contains(t, refused.Text, ": no token: anyone who reaches that port")
 		assert.Contains(t, refused.Hint, "gorun token --save")
 	}
 }

@@ -291,7 +291,7 @@ func TestNCCLQueryErrors(t *testing.T) {
 	listed := list(t, s)
 	n, _, err = registry.Get[registry.NCCL](t.Context(), listed.Handle, registry.Request{Kind: registry.NCCLRequest})
 	require.NoError(t, err)
-	assert.Equal(t, "NCCL does not answer in any rank here: NCCL_RAS_ENABLE=0, or the node has no ranks", n.Error)
+	assert.Equal(t, "no rank on this node serves NCCL's status: NCCL_RAS_ENABLE is 0, or the node has no ranks", n.Error)
 	assert.Empty(t, n.Addr)
 }
 

@@ -246,7 +246,7 @@ func TestGarbageOnPMI(t *testing.T) {
 	assert.Equal(t, 5, r.ExitCode)
 	require.NotNil(t, r.First)
 	assert.Equal(t, 1, r.First.Rank)
-	assert.Contains(t, stderr.String(), "rank 1 sent what no MPI library sends")
+	assert.Contains(t, stderr.String(), "rank 1 broke the MPI launch protocol")
 	assert.NotContains(t, stderr.String(), "\x1b")
 }
 

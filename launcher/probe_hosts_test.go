@@ -302,16 +302,16 @@ func TestIsolatedHost(t *testing.T) {
 	require.ErrorAs(t, err, &unreached)
 	require.ErrorContains(t, err, "10.77.1.1 (eth0)             reached from h2; ")
 	require.ErrorContains(t, err, "172.17.0.1 (docker0)         refused from h[2-3]")
-	require.ErrorContains(t, err, "h3: none of them is reached from there")
+	require.ErrorContains(t, err, "h3 cannot reach any of them")
 
 	survey, _, err := surveyNetwork(agents)
 	require.ErrorAs(t, err, &unreached)
-	require.Contains(t, survey.Summary(), "2 of 6 ways between 3 hosts work")
+	require.Contains(t, survey.Summary(), "2 of 6 paths between 3 hosts work")
 	require.Contains(t, strings.Join(notices(survey), "\n"),
-		"reach: h3: no other host reaches it at 10.77.1.3 (eth0), and it reaches none: ")
+		"reach: h3: no other host reaches it at 10.77.1.3 (eth0), and it reaches no other host: ")
 	require.NoError(t, set.Heal("h3"))
 	survey, choice, err := surveyNetwork(agents)
 	require.NoError(t, err)
 	require.Equal(t, set.Address("h1"), choice.Addr.String())
-	require.Contains(t, survey.Summary(), "6 of 6 ways")
+	require.Contains(t, survey.Summary(), "6 of 6 paths")
 }

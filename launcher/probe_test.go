@@ -86,7 +86,7 @@ func TestChooseNamedAddress(t *testing.T) {
 		require.Contains(t, choice.Reason, "named by --master-addr "+name)
 	}
 	_, err := choose("192.0.2.77")
-	require.ErrorContains(t, err, "node0: 192.0.2.77 is not one of its addresses")
+	require.ErrorContains(t, err, "node0: 192.0.2.77 is not an address of the host")
 }
 
 // Node 0 answers probes at the master port, which a firewall may permit, and leaves it free for the store. If the
@@ -248,7 +248,7 @@ func TestProbeErrorsNameTheNode(t *testing.T) {
 	nonsense := wire.Reached{Port: -1, Answers: []probe.Result{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}
 	_, _, err = chooseAddress(named(fine, says(nonsense, nil)), 0, probe.Options{})
 	require.ErrorContains(t, err,
-		"no address of node0 is reached by every other node:\n  10.0.0.1 (eth0)              not tried from node1")
+		"no address of node0 is reachable from all nodes:\n  10.0.0.1 (eth0)              not tried from node1")
 }
 
 // BenchmarkChooseAddress measures the whole probe, with all agents in this process.

@@ -65,7 +65,7 @@ func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) 
 			hint = "run `gorun --dry-run PROGRAM` in the allocation, without srun"
 		}
 		return nil, &Error{
-			Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are not known yet",
+			Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are unknown yet",
 			Hint: hint,
 		}
 	}

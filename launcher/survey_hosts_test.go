@@ -37,17 +37,18 @@ func TestImpairedNetwork(t *testing.T) {
 		"nothing": {},
 		"packets are lost": {
 			testhosts.Impairment{Loss: 0.1, Seed: testneeds.Rand(t).Uint64()},
-			`^loss: h3: packets are lost between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\]: \d+ of \d+ segments \(\d+ %\) ` +
-				`were resent`,
+			`^loss: h3: packets get lost between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\]: TCP resent \d+ of \d+ ` +
+				`segments \(\d+ %\) `,
 		},
 		"large packets vanish": {
 			testhosts.Impairment{MaxPacket: 1400},
-			`^mtu: h3: packets of 1420 bytes vanish between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\], those of 1400 arrive`,
+			`^mtu: h3: packets of 1420 bytes vanish between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\], packets of 1400 bytes ` +
+				"arrive",
 		},
 		"a firewall rejects": {
 			testhosts.Impairment{Ports: []int{22}, Reject: true},
-			`^reach: h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): refused at port \d+, though gorun listens ` +
-				`there: a firewall rejects it, or another host has the address; connections that it makes itself work$`,
+			`^reach: h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): refused at port \d+, though gorun listens there: ` +
+				`a firewall rejects it, or another host has the address; its own connections to others work$`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +96,7 @@ func requireMeasured(t *testing.T, survey probe.Survey) {
 		require.Positive(t, w.Measured.Segments)
 		require.Equal(t, 1500, w.Measured.Packet)
 	}
-	require.Contains(t, survey.Transfers(), "the slowest way is from h")
+	require.Contains(t, survey.Transfers(), "the slowest path is from h")
 }
 
 // TestOddInterfaces adds interfaces to three hosts that do not join them. The probe chooses the right network and
@@ -128,7 +129,7 @@ func TestOddInterfaces(t *testing.T) {
 		require.ElementsMatch(t, []string{"eth0", "docker0", fmt.Sprintf("eno%d", i+5)}, p.Others)
 		require.Equal(t, i == 2, p.OtherFamily)
 	}
-	require.Contains(t, choice.Note, "the interfaces of h3 have IPv4 addresses, too")
+	require.Contains(t, choice.Note, "the interfaces of h3 also have IPv4 addresses")
 	lines := "\n" + strings.Join(notices(survey), "\n")
 	require.Contains(t, lines, "note: interface: h3: the MTU of fast2 is 1400, on the others 1500")
 	require.Contains(t, lines, "note: interface: h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno5 "+
@@ -136,8 +137,8 @@ func TestOddInterfaces(t *testing.T) {
 		"carrier; eno6 of h2; eno7 of h3); it is not used")
 	require.Contains(t, lines, "note: interface: h[1-3]: no host is reachable in the network 10.77.0.0/16 (eth0 of h1; "+
 		"eth0 of h2; eth0 of h3); it is not used")
-	require.Contains(t, lines, "\ninterface: h3: the hosts use IPv6 (fd09::3), and no host reaches the IPv4 address "+
-		"10.5.0.3 (fast2) of the same interface")
+	require.Contains(t, lines, "\ninterface: h3: the hosts connect by IPv6 (fd09::3), and no host reaches the IPv4 "+
+		"address 10.5.0.3 (fast2) of the same interface")
 	require.NotContains(t, lines, "docker0")
 	require.NotContains(t, lines, "\nreach")
 }

@@ -62,7 +62,7 @@ func (t *tree) newBinder(m MapBy, bindTo BindTo) (*binder, error) {
 			unit = ByThread
 		}
 		if bindTo.Given && bindTo.Object != unit {
-			return nil, fmt.Errorf("%s: pe=%d binds ranks to %ss: it does not go with %s", m, m.PE, nouns[unit], bindTo)
+			return nil, fmt.Errorf("%s: pe=%d binds ranks to %ss and contradicts %s", m, m.PE, nouns[unit], bindTo)
 		}
 		b.kind, b.strict = unit, true
 	}
@@ -163,9 +163,9 @@ func (b *binder) step(at int) int {
 func (b *binder) full(at int) error {
 	each := ""
 	if b.cpus > 1 {
-		each = fmt.Sprintf(" with %d CPUs each", b.cpus)
+		each = fmt.Sprintf(" of %d CPUs each", b.cpus)
 	}
-	err := fmt.Errorf("%s: more ranks%s than room on %s: %s %d has room for %d; use fewer ranks, or --bind-to "+
+	err := fmt.Errorf("%s: more ranks%s than fit on %s: %s %d has room for %d; use fewer ranks, or --bind-to "+
 		"%s:overload-allowed, or --bind-to none",
 		b.option, each, b.tree.name, nouns[b.kind], at, b.room[at], b.kind)
 	if b.strict {
@@ -179,7 +179,7 @@ func (t *tree) bindLists(on *mapping, bindTo BindTo) error {
 	for j := range on.assignments {
 		list := bindTo.Lists[j%len(bindTo.Lists)]
 		if missing := list.Without(t.machine.CPUs); missing.Len() > 0 {
-			return fmt.Errorf("%s: the CPUs %s are not allowed on %s; allowed are %s", bindTo, missing, t.name, t.machine.CPUs)
+			return fmt.Errorf("%s: CPUs %s are outside the allowed CPUs of %s (%s)", bindTo, missing, t.name, t.machine.CPUs)
 		}
 		on.assignments[j].cpus = list
 	}

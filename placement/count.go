@@ -46,7 +46,7 @@ func Count(req Request, machines []Machine) (Counts, error) {
 		counts.Total += n
 	}
 	if err == nil && counts.Total > maxNumber {
-		err = fmt.Errorf("%s: %d ranks are more than the %d that a job may have", counts.Reason, counts.Total, maxNumber)
+		err = fmt.Errorf("%s: %d ranks exceed the limit of %d per job", counts.Reason, counts.Total, maxNumber)
 	}
 	counts.Reason = plural(counts.Total, "rank") + ": " + counts.Reason
 	return counts, err
@@ -64,13 +64,13 @@ func (r Request) decided() Counts {
 func (r Request) check(machines []Machine) error {
 	var errs []error
 	if len(machines) == 0 {
-		errs = append(errs, errors.New("no node to place ranks on"))
+		errs = append(errs, errors.New("the job has no nodes"))
 	}
 	if r.Ranks < 0 {
-		errs = append(errs, fmt.Errorf("%s: a job has at least one rank", r.ranksOption()))
+		errs = append(errs, fmt.Errorf("%s: request at least one rank", r.ranksOption()))
 	}
 	if r.PerNode.Kind == PerNodeFixed && r.PerNode.N < 1 {
-		errs = append(errs, fmt.Errorf("%s: a node gets at least one rank", r.perNodeOption()))
+		errs = append(errs, fmt.Errorf("%s: request at least one rank per node", r.perNodeOption()))
 	}
 	return errors.Join(errs...)
 }
@@ -138,7 +138,7 @@ func (r Request) defaultPerNode(machines []Machine) (Counts, error) {
 func (r Request) perObject(machines []Machine) (Counts, error) {
 	return countEach(machines, r.MapBy.String(), func(node int, m Machine) (int, error) {
 		if m.Topology == nil {
-			return 0, fmt.Errorf("%s: the topology of %s is not known", r.MapBy, r.nodeName(node))
+			return 0, fmt.Errorf("%s: the topology of %s is unknown", r.MapBy, r.nodeName(node))
 		}
 		gpus, _ := r.gpus(m)
 		targets, err := newTree(r.nodeName(node), m).targets(r.MapBy, gpus, r.GPUsPerRank)
@@ -162,7 +162,7 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 	return countEach(machines, "one per usable CPU"+inParentheses(found+more), func(node int, m Machine) (int, error) {
 		n := m.UsableCPUs()
 		if n == 0 {
-			return 0, fmt.Errorf("%s: the usable CPUs of %s are not known; give a number", r.perNodeOption(), r.nodeName(node))
+			return 0, fmt.Errorf("%s: the usable CPUs of %s are unknown; give a number", r.perNodeOption(), r.nodeName(node))
 		}
 		return n, nil
 	})
@@ -172,7 +172,7 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 func (r Request) perCore(machines []Machine) (Counts, error) {
 	for node, m := range machines {
 		if m.Topology == nil {
-			return r.perCPU(machines, "; the cores of "+r.nodeName(node)+" are not known")
+			return r.perCPU(machines, "; the cores of "+r.nodeName(node)+" are unknown")
 		}
 	}
 	return countEach(machines, "one per core", func(node int, m Machine) (int, error) {
@@ -241,7 +241,7 @@ func (r Request) noGPU(node int, m Machine) (int, error) {
 	} else if len(m.Notes) > 0 {
 		why = strings.Join(m.Notes, "; ")
 	}
-	return 0, fmt.Errorf("%s: no GPU is usable %s (%s); give a number, cpu or auto", r.perNodeOption(), where, why)
+	return 0, fmt.Errorf("%s: no usable GPU %s (%s); give a number, cpu or auto", r.perNodeOption(), where, why)
 }
 
 func inParentheses(text string) string {

@@ -78,7 +78,7 @@ func parseRange(item string) (first, last int, err error) {
 		return 0, 0, err
 	}
 	if last < first {
-		return 0, 0, fmt.Errorf("range %q runs backwards", item)
+		return 0, 0, fmt.Errorf("range %q ends before it starts", item)
 	}
 	return first, last, nil
 }

@@ -41,7 +41,7 @@ func TestParseCPUSetErrors(t *testing.T) {
 		"a":        `CPU list "a": "a" is not a CPU number below 65536`,
 		"0,":       "", // the kernel never writes it, but it is unambiguous
 		"0,,1":     `CPU list "0,,1": "" is not a CPU number below 65536`,
-		"3-1":      `CPU list "3-1": range "3-1" runs backwards`,
+		"3-1":      `CPU list "3-1": range "3-1" ends before it starts`,
 		"0-65536":  `CPU list "0-65536": "65536" is not a CPU number below 65536`,
 		"-1":       `CPU list "-1": "" is not a CPU number below 65536`,
 		"0-7:2/4":  `CPU list "0-7:2/4": "7:2/4" is not a CPU number below 65536`,

@@ -42,7 +42,7 @@ type exampleFile struct {
 func Example(name string) (Machine, error) {
 	text, err := exampleFiles.ReadFile(exampleDir + "/" + name + ".json")
 	if err != nil {
-		return Machine{}, fmt.Errorf("no example machine is called %q; there are %s", name, strings.Join(Examples(), ", "))
+		return Machine{}, fmt.Errorf("no example machine is named %q; choose one of %s", name, strings.Join(Examples(), ", "))
 	}
 	var file exampleFile
 	if err = json.Unmarshal(text, &file); err == nil {

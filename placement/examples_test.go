@@ -12,7 +12,7 @@ import (
 func TestUnknownExample(t *testing.T) {
 	_, err := Example("dgx")
 	assert.ErrorContains(t, err,
-		`no example machine is called "dgx"; there are azure-ndh100, cloud-8gpu-vm, container, dgx-a100, `)
+		`no example machine is named "dgx"; choose one of azure-ndh100, cloud-8gpu-vm, container, dgx-a100, `)
 }
 
 // Each example is a plausible machine.

@@ -58,7 +58,7 @@ func (r Request) farNote(ranks []Rank, nodes []mapping) string {
 		texts = append(texts, describeFar(group))
 	}
 	option, better := r.remedy()
-	return fmt.Sprintf("%s puts ranks away from their GPUs: %s; %s", option, strings.Join(texts, ", "), better)
+	return fmt.Sprintf("%s places ranks away from their GPUs: %s; %s", option, strings.Join(texts, ", "), better)
 }
 
 // describeFar describes ranks that have the same NUMA nodes.
@@ -102,7 +102,7 @@ func (r Request) remedy() (option, better string) {
 	case len(r.BindTo.Lists) > 0:
 		return r.BindTo.String(), "without it they are near"
 	}
-	return r.placementOption(), MapBy{Object: ByGPU, PE: r.MapBy.PE}.String() + " puts them near"
+	return r.placementOption(), MapBy{Object: ByGPU, PE: r.MapBy.PE}.String() + " places them near their GPUs"
 }
 
 // orderNote returns the note about ranks whose GPUs differ from those that LOCAL_RANK selects. With
@@ -138,8 +138,8 @@ func (r Request) orderNote(ranks []Rank, machines []Machine) string {
 	if (r.RankBy != RankBy{}) {
 		option = r.RankBy.String()
 	}
-	return fmt.Sprintf("%s gives %s other GPUs than LOCAL_RANK counts (%s): programs that choose by it need "+
-		"--isolate-gpus --virtual-local-rank",
+	return fmt.Sprintf("%s gives %s other GPUs than those that LOCAL_RANK selects (%s): if your program uses "+
+		"LOCAL_RANK, add `--isolate-gpus --virtual-local-rank`",
 		option, rankList(others), example)
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAwayFromGPUs(t *testing.T) {
-	const isolate = ": programs that choose by it need --isolate-gpus --virtual-local-rank"
+	const isolate = ": if your program uses LOCAL_RANK, add `--isolate-gpus --virtual-local-rank`"
 	list := func(text string) CPUSet { return set(text) }
 	file, err := ParseRankFile("--rankfile f", "rank 0=a slot=1:0\nrank 1=a slot=0:0\n")
 	require.NoError(t, err)
@@ -26,38 +26,39 @@ func TestAwayFromGPUs(t *testing.T) {
 		{
 			"one rank", "dgx-h100",
 			Request{Ranks: 3, MapBy: MapBy{Object: ByNUMA}},
-			[]string{"--map-by numa puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; --map-by gpu " +
-				"puts them near"},
+			[]string{"--map-by numa places ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; " +
+				"--map-by gpu places them near their GPUs"},
 		},
 		{
 			"several, with CPUs of their own", "dgx-h100",
 			Request{Ranks: 8, MapBy: MapBy{Object: ByNUMA, PE: 2}},
-			[]string{"--map-by numa:pe=2 puts ranks away from their GPUs: ranks 1,3 are on NUMA node 1, their GPUs on 0, " +
-				"ranks 4,6 are on NUMA node 0, their GPUs on 1; --map-by gpu:pe=2 puts them near"},
+			[]string{"--map-by numa:pe=2 places ranks away from their GPUs: ranks 1,3 are on NUMA node 1, their GPUs " +
+				"on 0, ranks 4,6 are on NUMA node 0, their GPUs on 1; --map-by gpu:pe=2 places them near their GPUs"},
 		},
 		{
 			"many nodes", "dgx-a100",
 			Request{Ranks: 8, BindTo: BindTo{Given: true, Object: ByNUMA}},
-			[]string{"--bind-to numa puts ranks away from their GPUs: rank 0 is on NUMA node 0, its GPU on 3, " +
-				"rank 1 is on NUMA node 1, its GPU on 3, rank 2 is on NUMA node 2, its GPU on 1, and so on for 5 more ranks; " +
-				"--map-by gpu puts them near"},
+			[]string{"--bind-to numa places ranks away from their GPUs: rank 0 is on NUMA node 0, its GPU on 3, rank " +
+				"1 is on NUMA node 1, its GPU on 3, rank 2 is on NUMA node 2, its GPU on 1, and so on for 5 more " +
+				"ranks; --map-by gpu places them near their GPUs"},
 		},
 		{
 			"lists", "dgx-h100",
 			Request{Ranks: 2, BindTo: BindTo{Given: true, Lists: []CPUSet{list("0"), list("60")}, From: "--bind-to user:0,60"}},
-			[]string{"--bind-to user:0,60 puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; without it " +
-				"they are near"},
+			[]string{"--bind-to user:0,60 places ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; " +
+				"without it they are near"},
 		},
 		{
 			"a rank file", "dgx-h100",
 			Request{RankFile: file, Hosts: []string{"a"}},
-			[]string{"--rankfile f puts ranks away from their GPUs: rank 0 is on NUMA node 1, its GPU on 0; without it they " +
-				"are near"},
+			[]string{"--rankfile f places ranks away from their GPUs: rank 0 is on NUMA node 1, its GPU on 0; " +
+				"without it they are near"},
 		},
 		{
 			"ranks counted otherwise than their GPUs", "dgx-h100",
 			Request{Ranks: 4, MapBy: MapBy{Object: ByGPU}, GPUsPerRank: 2, RankBy: RankBy{Object: ByNUMA}},
-			[]string{"--rank-by numa gives ranks 1-2 other GPUs than LOCAL_RANK counts (rank 1 has GPU 4-5, not 2-3)" + isolate},
+			[]string{"--rank-by numa gives ranks 1-2 other GPUs than those that LOCAL_RANK selects (rank 1 has GPU " +
+				"4-5, not 2-3)" + isolate},
 		},
 		{
 			"the same, isolated", "dgx-h100",
@@ -68,7 +69,8 @@ func TestAwayFromGPUs(t *testing.T) {
 		{
 			"ranks share GPUs in blocks", "dgx-h100",
 			Request{MapBy: MapBy{Object: ByGPU, PPR: 2}},
-			[]string{"--map-by ppr:2:gpu gives ranks 1-14 other GPUs than LOCAL_RANK counts (rank 1 has GPU 0, not 1)" +
+			[]string{"--map-by ppr:2:gpu gives ranks 1-14 other GPUs than those that LOCAL_RANK selects (rank 1 has " +
+				"GPU 0, not 1)" +
 				isolate},
 		},
 	}
@@ -99,7 +101,7 @@ func TestWayBackToGPUs(t *testing.T) {
 					continue
 				}
 				_, out := req.remedy()
-				require.Equal(t, "--map-by gpu puts them near", out)
+				require.Equal(t, "--map-by gpu places them near their GPUs", out)
 				req.MapBy = MapBy{Object: ByGPU}
 				layout, err := Map(req, []Machine{m})
 				require.NoError(t, err, name)

@@ -159,7 +159,7 @@ func (t *tree) allNotes() []string {
 	notes := t.notes
 	for _, s := range t.cpulessNodes {
 		notes = append(notes,
-			fmt.Sprintf("no CPU of NUMA node %d may be used on %s: the ranks of %s run on NUMA node %d, the nearest",
+			fmt.Sprintf("you may use no CPU of NUMA node %d on %s: the ranks of %s run on NUMA node %d, the nearest",
 				s.node, t.name, strings.Join(s.devices, ", "), s.near))
 	}
 	return notes
@@ -262,7 +262,7 @@ func (t *tree) borrow(node, want int, pools map[int][]*core, ranksOn map[int][]i
 		pools[node] = append(slices.Clone(pools[node]), pools[lender][rest:]...)
 		pools[lender] = pools[lender][:rest]
 		missing -= spare
-		t.note(fmt.Sprintf("NUMA node %d has too few cores for the %s near to it: they have cores of node %d, too",
+		t.note(fmt.Sprintf("NUMA node %d has too few cores for the %s near it: they also use cores of node %d",
 			node, plural(len(ranksOn[node]), "rank"), lender))
 	}
 }

@@ -17,7 +17,7 @@ func TestGroupsOfObjects(t *testing.T) {
 		"core:3 core":         "0 3 6 1 4 7",
 		"socket:2 core":       "0 1 2 3 4 5",
 		"package:2 socket":    "0-3 4-7 0-3",
-		"l3ucache l2ucache:9": "--bind-to l2ucache:9: node 0 tells of no L2 caches",
+		"l3ucache l2ucache:9": "--bind-to l2ucache:9: node 0 has no L2 caches",
 		"numa:3":              "--map-by numa:3: node 0 has 2 NUMA nodes",
 		"node:2":              `--map-by node:2: unknown modifier "2"`,
 		"ppr:1:core:2":        `--map-by ppr:1:core:2: unknown modifier "2"`,

@@ -115,13 +115,14 @@ func (r Request) checkIsolation(ranks []Rank, machines []Machine) error {
 		isInstance := func(g GPU) bool { return strings.HasPrefix(g.UUID, migPrefix) }
 		switch {
 		case len(gpus) == 0:
-			return fmt.Errorf("--isolate-gpus: %s has no GPU that its ranks could see%s", r.nodeName(rank.Node),
+			return fmt.Errorf("--isolate-gpus: %s has no GPU that ranks can see%s", r.nodeName(rank.Node),
 				inParentheses(note))
 		case len(rank.GPUs) == 0:
 			return fmt.Errorf("--isolate-gpus: %s the %s of %s%s; with --map-by gpu ranks share them",
 				areMore(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), r.nodeName(rank.Node), inParentheses(note))
 		case len(rank.GPUs) > 1 && slices.ContainsFunc(rank.GPUs, isInstance):
-			return fmt.Errorf("--gpus-per-rank %d: CUDA shows a process one MIG instance only", r.GPUsPerRank)
+			return fmt.Errorf("--gpus-per-rank %d: CUDA shows a process only one MIG instance: use --gpus-per-rank 1",
+				r.GPUsPerRank)
 		}
 	}
 	return nil

@@ -195,12 +195,12 @@ func TestIsolationThatCannotBe(t *testing.T) {
 		environ string
 		want    string
 	}{
-		{nil, Request{Ranks: 1}, "", "--isolate-gpus: node 0 has no GPU that its ranks could see"},
+		{nil, Request{Ranks: 1}, "", "--isolate-gpus: node 0 has no GPU that ranks can see"},
 		{
 			two,
 			Request{Ranks: 1},
 			"CUDA_VISIBLE_DEVICES=",
-			`--isolate-gpus: node 0 has no GPU that its ranks could see (CUDA_VISIBLE_DEVICES="" hides all of 2 GPUs)`,
+			`--isolate-gpus: node 0 has no GPU that ranks can see (CUDA_VISIBLE_DEVICES="" hides all of 2 GPUs)`,
 		},
 		{
 			two,
@@ -208,9 +208,10 @@ func TestIsolationThatCannotBe(t *testing.T) {
 			"",
 			"--isolate-gpus: 3 ranks are more than the 2 GPUs of node 0; with --map-by gpu ranks share them",
 		},
-		{two, Request{Ranks: 2}, "CUDA_VISIBLE_DEVICES=1", "--isolate-gpus: 2 ranks are more than the 1 GPU of node 0 " +
-			"(CUDA_VISIBLE_DEVICES=1); with --map-by gpu ranks share them"},
-		{divided, Request{Ranks: 1, GPUsPerRank: 2}, "", "--gpus-per-rank 2: CUDA shows a process one MIG instance only"},
+		{two, Request{Ranks: 2}, "CUDA_VISIBLE_DEVICES=1", "--isolate-gpus: 2 ranks are more than the 1 GPU of " +
+			"node 0 (CUDA_VISIBLE_DEVICES=1); with --map-by gpu ranks share them"},
+		{divided, Request{Ranks: 1, GPUsPerRank: 2}, "", "--gpus-per-rank 2: CUDA shows a process only one MIG " +
+			"instance: use --gpus-per-rank 1"},
 	} {
 		_, _, err := isolated(t, test.req, Machine{GPUs: test.gpus}, test.environ)
 		assert.EqualError(t, err, test.want)

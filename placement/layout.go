@@ -92,14 +92,14 @@ func (r Request) assignNode(decide policy, node, n int, m Machine, trees *forest
 	gpus, _ := r.gpus(m)
 	if m.Topology == nil || n == 0 {
 		if r.Places() && n > 0 {
-			return mapping{}, fmt.Errorf("%s: the topology of %s is not known", r.placementOption(), r.nodeName(node))
+			return mapping{}, fmt.Errorf("%s: the topology of %s is unknown", r.placementOption(), r.nodeName(node))
 		}
 		return r.unassigned(nil, n, gpus), nil
 	}
 	t := trees.tree(r.nodeName(node), m)
 	if len(t.cores) == 0 {
 		if r.Places() {
-			return mapping{}, fmt.Errorf("%s: no usable CPU of %s is known", r.placementOption(), r.nodeName(node))
+			return mapping{}, fmt.Errorf("%s: the usable CPUs of %s are unknown", r.placementOption(), r.nodeName(node))
 		}
 		return r.unassigned(t, n, gpus), nil
 	}

@@ -149,8 +149,8 @@ func TestCount(t *testing.T) {
 }
 
 func TestCountErrors(t *testing.T) {
-	driverless := Machine{Notes: []string{"NVIDIA GPUs on the PCI bus: 4; none is served by the vendor's compute driver " +
-		"(is it loaded?)"}}
+	driverless := Machine{Notes: []string{"NVIDIA GPUs on the PCI bus: 4, all without the vendor's compute driver: " +
+		"check that it is loaded"}}
 	gpu := PerNode{Kind: PerNodeGPU, From: "PET_NPROC_PER_NODE=gpu"}
 	tests := []struct {
 		name     string
@@ -158,44 +158,44 @@ func TestCountErrors(t *testing.T) {
 		machines []Machine
 		want     string
 	}{
-		{"no node", Request{}, nil, "no node to place ranks on"},
+		{"no node", Request{}, nil, "the job has no nodes"},
 		{
 			"numbers",
 			Request{Ranks: -1, PerNode: PerNode{Kind: PerNodeFixed}},
 			[]Machine{{}},
-			"-np -1: a job has at least one rank\n--nproc-per-node 0: a node gets at least one rank",
+			"-np -1: request at least one rank\n--nproc-per-node 0: request at least one rank per node",
 		},
 		{
 			"gpu without, on several nodes",
 			Request{PerNode: gpu, Hosts: []string{"a", "b"}},
 			[]Machine{{}, {}},
-			"PET_NPROC_PER_NODE=gpu: no GPU is usable on a (none found); give a number, cpu or auto",
+			"PET_NPROC_PER_NODE=gpu: no usable GPU on a (none found); give a number, cpu or auto",
 		},
 		{
 			"gpu without",
 			Request{PerNode: gpu},
 			[]Machine{{}},
-			"PET_NPROC_PER_NODE=gpu: no GPU is usable here (none found); give a number, cpu or auto",
+			"PET_NPROC_PER_NODE=gpu: no usable GPU here (none found); give a number, cpu or auto",
 		},
 		{
 			"gpu, hidden",
 			Request{PerNode: gpu, Visible: VisibilityOf([]string{"CUDA_VISIBLE_DEVICES=-1"})},
 			[]Machine{gpuMachine(8)},
-			"PET_NPROC_PER_NODE=gpu: no GPU is usable here (CUDA_VISIBLE_DEVICES=-1 hides all of 8 GPUs); give a number, cpu " +
-				"or auto",
+			"PET_NPROC_PER_NODE=gpu: no usable GPU here (CUDA_VISIBLE_DEVICES=-1 hides all of 8 GPUs); give a " +
+				"number, cpu or auto",
 		},
 		{
 			"gpu, no driver",
 			Request{PerNode: gpu},
 			[]Machine{driverless},
-			"PET_NPROC_PER_NODE=gpu: no GPU is usable here (NVIDIA GPUs on the PCI bus: 4; none is served by the vendor's " +
-				"compute driver (is it loaded?)); give a number, cpu or auto",
+			"PET_NPROC_PER_NODE=gpu: no usable GPU here (NVIDIA GPUs on the PCI bus: 4, all without the vendor's " +
+				"compute driver: check that it is loaded); give a number, cpu or auto",
 		},
 		{
 			"cpu, not known",
 			Request{PerNode: PerNode{Kind: PerNodeCPU}},
 			[]Machine{{}},
-			"--nproc-per-node cpu: the usable CPUs of node 0 are not known; give a number",
+			"--nproc-per-node cpu: the usable CPUs of node 0 are unknown; give a number",
 		},
 		{
 			"contradiction",

@@ -46,7 +46,7 @@ type GPU struct {
 	Index int `json:"index"`
 	// PCI is the address on the PCI bus in the kernel's format: "0000:1b:00.0".
 	PCI    string `json:"pci_address"`
-	Vendor Vendor `json:"vendor"`
+	Vendor Vendor `json:"vendor"` // "nvidia", "amd" or "intel"
 	// UUID identifies the GPU in visibility variables ("GPU-8f6b0f6c-…"); empty if not known.
 	UUID string `json:"uuid,omitempty"`
 
@@ -54,9 +54,9 @@ type GPU struct {
 
 	Name   string `json:"name,omitempty"`         // "NVIDIA H100 80GB HBM3"
 	Memory int64  `json:"memory_bytes,omitempty"` // bytes, 0: not known
-	Bus    *Bus   `json:"bus,omitempty"`
-	Links  []Link `json:"links,omitempty"` // to other GPUs
-	Used   bool   `json:"used,omitempty"`  // a process uses it now, as far as known
+	Bus    *Bus   `json:"bus,omitempty"`          // place on the PCI bus; absent if unknown
+	Links  []Link `json:"links,omitempty"`        // to other GPUs
+	Used   bool   `json:"used,omitempty"`         // a process uses it now, as far as known
 	// MIG are the UUIDs of the instances that the GPU is divided into.
 	MIG []string `json:"mig,omitempty"`
 	// Peers describes peer-to-peer access to the memory of other GPUs.
@@ -68,7 +68,7 @@ type GPU struct {
 // Peer describes a GPU's access to the memory of another GPU.
 type Peer struct {
 	PCI    string    `json:"pci_address"` // address of the other GPU
-	Access P2PStatus `json:"access"`
+	Access P2PStatus `json:"access"`      // "ok", or why it is impossible
 }
 
 // P2PStatus is "ok" or the reason why there is no peer-to-peer access.

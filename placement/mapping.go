@@ -151,12 +151,12 @@ func (t *tree) nicTargets(m MapBy) ([]target, error) {
 func (t *tree) distanceTargets(m MapBy, gpus []GPU) ([]target, error) {
 	device, bus := t.device(m.Device, gpus)
 	if bus == nil {
-		return nil, fmt.Errorf("%s: %s has no device %q to be near to; it has %s", m, t.name,
+		return nil, fmt.Errorf("%s: %s has no device %q; it has %s", m, t.name,
 			cmp.Or(m.Device, "auto"), t.nicNames())
 	}
 	node := t.numaNode(device, bus)
 	if node < 0 {
-		return nil, fmt.Errorf("%s: the NUMA node of %s is not known on %s", m, device, t.name)
+		return nil, fmt.Errorf("%s: the NUMA node of %s is unknown on %s", m, device, t.name)
 	}
 	var targets []target
 	for _, id := range t.nearestFirst(node) {
@@ -260,7 +260,7 @@ func (r RankBy) stops(node int, on mapping, object Object, m MapBy) ([]stop, err
 	device := object == ByGPU || object == ByNIC || object == ByDistance
 	switch {
 	case device && object != m.Object:
-		return nil, fmt.Errorf("%s: ranks are counted by %s only with --map-by %s", r, object, object)
+		return nil, fmt.Errorf("%s: ppr counts ranks per %s only with --map-by %s", r, object, object)
 	case !device && !object.part() || on.tree == nil: // a nil tree is a node without ranks
 		return []stop{{node, everything}}, nil
 	}

@@ -86,8 +86,8 @@ func (on *mapping) nodesOrBlocks() []int {
 	}
 	if len(nodes) < len(on.assignments) {
 		on.tree.note(
-			fmt.Sprintf("the NUMA nodes of GPUs are not known for all ranks of %s: --numa-binding spreads the ranks over its "+
-				"NUMA nodes", on.tree.name))
+			fmt.Sprintf("the NUMA nodes of some GPUs of %s are unknown: --numa-binding spreads its ranks over all NUMA nodes",
+				on.tree.name))
 		return blocks
 	}
 	return nodes

@@ -111,16 +111,16 @@ func TestRequestErrors(t *testing.T) {
 		value string
 		want  string
 	}{
-		{mapBy, "", "--map-by: a value is missing; known: slot, node, gpu, nic, dist, " + parts + ", ppr:N:OBJECT"},
+		{mapBy, "", "--map-by: the value is missing; use slot, node, gpu, nic, dist, " + parts + " or ppr:N:OBJECT"},
 		{
 			mapBy, "sokcet",
 			`--map-by sokcet: unknown object "sokcet" (did you mean socket?); known: slot, node, gpu, nic, dist, ` + parts,
 		},
 		{mapBy, "n", `--map-by n: unknown object "n"; known: slot, node, gpu, nic, dist, ` + parts},
-		{mapBy, "ppr:2", "--map-by ppr:2: ppr is written ppr:N:OBJECT, such as ppr:2:package"},
-		{mapBy, "ppr:two:node", `--map-by ppr:two:node: ranks per object: "two" is no number from 1 to 1048576`},
+		{mapBy, "ppr:2", "--map-by ppr:2: write ppr:N:OBJECT, such as ppr:2:package"},
+		{mapBy, "ppr:two:node", `--map-by ppr:two:node: ranks per object: "two" is not a number from 1 to 1048576`},
 		{mapBy, "ppr:2:slot", `--map-by ppr:2:slot: unknown object "slot"; known: node, gpu, nic, ` + parts},
-		{mapBy, "numa:pe=0", `--map-by numa:pe=0: pe: "0" is no number from 1 to 1048576`},
+		{mapBy, "numa:pe=0", `--map-by numa:pe=0: pe: "0" is not a number from 1 to 1048576`},
 		{
 			mapBy, "numa:spam",
 			`--map-by numa:spam: unknown modifier "spam" (did you mean span?); known: span, ` +
@@ -128,7 +128,7 @@ func TestRequestErrors(t *testing.T) {
 		},
 		{
 			mapBy, "core:pe=2",
-			"--map-by core:pe=2: pe=2 CPUs are more than the 1 of a core; map by a larger object, or with slot:pe=2",
+			"--map-by core:pe=2: pe=2 exceeds the 1 CPU of a core; map by a larger object, or use slot:pe=2",
 		},
 		{
 			mapBy, "core:oversubscribe,nooversubscribe",
@@ -141,11 +141,11 @@ func TestRequestErrors(t *testing.T) {
 			`--bind-to core:overload: unknown modifier "overload"; known: overload-allowed, if-supported, N`,
 		},
 		{bindTo, "user:0+x", `--bind-to user:0+x: CPU list "0,x": "x" is not a CPU number below 65536`},
-		{bindTo, "user:", "--bind-to user:: a rank's list is empty"},
+		{bindTo, "user:", "--bind-to user:: the list of a rank is empty"},
 		{rankBy, "", `--rank-by : unknown object ""; known: slot, node, gpu, nic, ` + parts},
 		{
 			chosenGPUs, "1,free",
-			`--gpus 1,free: "free" is no number or range of GPUs; known: numbers (2,4,7), ranges (0-3) and free`,
+			`--gpus 1,free: "free" is not a number or range of GPUs; use numbers (2,4,7), ranges (0-3) or free`,
 		},
 		{chosenGPUs, "1,0-2", "--gpus 1,0-2: GPU 1 is named twice"},
 		{
@@ -195,27 +195,27 @@ func TestImpossibleRequests(t *testing.T) {
 		},
 		{
 			"two packages", request(65, "core", "core"),
-			"--bind-to core: more ranks than room on node 0: core 0 has room for 1; " +
-				"use fewer ranks, or --bind-to core:overload-allowed, or --bind-to none",
+			"--bind-to core: more ranks than fit on node 0: core 0 has room for 1; use fewer ranks, or --bind-to " +
+				"core:overload-allowed, or --bind-to none",
 		},
 		{
 			"two packages", request(3, "slot:pe=30", ""),
-			"--map-by slot:pe=30: more ranks with 30 CPUs each than room on node " +
-				"0: core 63 has room for 1; use fewer ranks, or --bind-to core:overload-allowed, or --bind-to none",
+			"--map-by slot:pe=30: more ranks of 30 CPUs each than fit on node 0: core 63 has room for 1; use fewer " +
+				"ranks, or --bind-to core:overload-allowed, or --bind-to none",
 		},
 		{
 			"two packages", request(2, "l2cache", ""),
-			"--map-by l2cache: node 0 tells of no L2 caches; it has 2 packages, 2 NUMA nodes, 64 cores, 128 hardware threads",
+			"--map-by l2cache: node 0 has no L2 caches; it has 2 packages, 2 NUMA nodes, 64 cores, 128 hardware threads",
 		},
 		{"two packages", request(2, "gpu", ""), "--map-by gpu: node 0 has no GPU that may be used"},
 		{"two packages", request(2, "nic", ""), "--map-by nic: node 0 has no NIC that is up, of 0"},
 		{
 			"two packages", request(2, "dist:mlx5_0", ""),
-			`--map-by dist:mlx5_0: node 0 has no device "mlx5_0" to be near to; it has no NICs`,
+			`--map-by dist:mlx5_0: node 0 has no device "mlx5_0"; it has no NICs`,
 		},
 		{
 			"two packages", request(2, "numa:pe=2", "numa"),
-			"--map-by numa:pe=2: pe=2 binds ranks to cores: it does not go with --bind-to numa",
+			"--map-by numa:pe=2: pe=2 binds ranks to cores and contradicts --bind-to numa",
 		},
 		{
 			"laptop", request(9, "core:nooversubscribe", ""),
@@ -223,17 +223,17 @@ func TestImpossibleRequests(t *testing.T) {
 		},
 		{
 			"laptop", request(2, "core", "user:0,9"),
-			"--bind-to user:0,9: the CPUs 9 are not allowed on node 0; allowed are 0-7",
+			"--bind-to user:0,9: CPUs 9 are outside the allowed CPUs of node 0 (0-7)",
 		},
 		{"laptop", Request{Ranks: 2, CPUsPerRank: 5}, "--cpus-per-rank 5: 2 ranks × 3 are 6 cores, node 0 has 4 (8 CPUs)"},
-		{"laptop", Request{Ranks: 2, CPUsPerRank: -1}, "--cpus-per-rank -1: a rank has at least one CPU"},
+		{"laptop", Request{Ranks: 2, CPUsPerRank: -1}, "--cpus-per-rank -1: request at least one CPU"},
 		{"laptop", Request{Ranks: 1, GPUsPerRank: 1}, "--gpus-per-rank 1: 1 rank × 1 is 1 GPU, node 0 has 0"},
 		{"DGX H100", Request{Ranks: 3, GPUsPerRank: 4}, "--gpus-per-rank 4: 3 ranks × 4 are 12 GPUs, node 0 has 8"},
 		{
 			"DGX H100",
 			Request{GPUsPerRank: 2, MapBy: MapBy{PPR: 1, Object: ByGPU}},
-			"--map-by ppr:1:gpu and --gpus-per-rank 2 both say how many GPUs a rank has; --map-by gpu --gpus-per-rank 2 gives " +
-				"each its own",
+			"--map-by ppr:1:gpu and --gpus-per-rank 2 both set the GPUs of a rank; --map-by gpu --gpus-per-rank 2 " +
+				"gives each its own",
 		},
 		{
 			"two packages",
@@ -273,12 +273,12 @@ func TestImpossibleRequests(t *testing.T) {
 		},
 		{
 			"two packages", request(0, "ppr:1048576:package", ""),
-			"--map-by ppr:1048576:package: 2097152 ranks are more than the 1048576 that a job may have",
+			"--map-by ppr:1048576:package: 2097152 ranks exceed the limit of 1048576 per job",
 		},
 		{
 			"DGX H100",
 			Request{Ranks: 65, NUMABinding: NUMAExclusive, MapBy: MapBy{Object: ByCore}},
-			"--numa-binding exclusive says where ranks run: it does not go with --map-by, --bind-to or --cpus-per-rank",
+			"--numa-binding exclusive contradicts --map-by, --bind-to and --cpus-per-rank: use one or the others",
 		},
 		{
 			"all GPUs at one",
@@ -287,7 +287,7 @@ func TestImpossibleRequests(t *testing.T) {
 		},
 		{
 			"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "b", Line: 3}}}}),
-			`f line 3, rank 0: host "b" does not belong to the job: a; +n0 is the first`,
+			`f line 3, rank 0: host "b" is not in the job: a; +n0 is the first`,
 		},
 		{
 			"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "a", Slots: "1-4", Line: 3}}}}),
@@ -302,8 +302,8 @@ func TestImpossibleRequests(t *testing.T) {
 			Request{Ranks: 2, RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "a"}}}},
 			"-np 2: f has places for 1 rank",
 		},
-		{"", request(2, "core", ""), "--map-by core: the topology of node 0 is not known"},
-		{"", Request{Ranks: 1, NUMABinding: NUMANodeBinding}, "--numa-binding node: the topology of node 0 is not known"},
+		{"", request(2, "core", ""), "--map-by core: the topology of node 0 is unknown"},
+		{"", Request{Ranks: 1, NUMABinding: NUMANodeBinding}, "--numa-binding node: the topology of node 0 is unknown"},
 	}
 	for _, test := range tests {
 		t.Run(test.want, func(t *testing.T) {
@@ -543,17 +543,17 @@ func TestRankFile(t *testing.T) {
 	}
 	layout.Ranks[1].CPUs = NewCPUSet(0)
 	_, err = layout.RankFile(hosts, two)
-	assert.EqualError(t, err, "rank 1: its CPUs 0 are no whole cores, which a rank file cannot say")
+	assert.EqualError(t, err, "rank 1: its CPUs 0 are not whole cores, and rank files name only whole cores")
 }
 
 func TestRankFileErrors(t *testing.T) {
 	tests := map[string]string{
-		"":                                       "f: there is no line `rank 0=HOST slot=CORES`",
+		"":                                       "f: the file has no line `rank 0=HOST slot=CORES`",
 		"rank 0=a":                               "f line 1: \"rank 0=a\" is not of the form `rank N=HOST slot=CORES`",
-		"rank x=a slot=0":                        `f line 1: "x" is no rank`,
-		"rank 0=a slot=0\nrank 0=b slot=1":       "f line 2: rank 0 has a place in line 1 already",
-		"rank 0=a slot=0\n\nrank 2=b slot=1":     "f: rank 1 has no line; there are lines for 2 ranks, the highest is 2",
-		"rank 1048577=a slot=0\nrank 0=a slot=1": `f line 1: "1048577" is no rank`,
+		"rank x=a slot=0":                        `f line 1: "x" is not a rank`,
+		"rank 0=a slot=0\nrank 0=b slot=1":       "f line 2: rank 0 already has a place in line 1",
+		"rank 0=a slot=0\n\nrank 2=b slot=1":     "f: rank 1 has no line; the file has lines for 2 ranks, up to rank 2",
+		"rank 1048577=a slot=0\nrank 0=a slot=1": `f line 1: "1048577" is not a rank`,
 	}
 	for text, want := range tests {
 		t.Run(want, func(t *testing.T) {

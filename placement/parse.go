@@ -31,7 +31,7 @@ func ParseMapBy(value string) (MapBy, error) {
 	case fields[0] != "":
 		m.Object, err = lookUp(option, "object", fields[0], mapWords)
 	case len(fields) == 1:
-		err = fmt.Errorf("--map-by: a value is missing; known: %s, ppr:N:OBJECT",
+		err = fmt.Errorf("--map-by: the value is missing; use %s or ppr:N:OBJECT",
 			strings.Join(names(mapWords), ", "))
 	}
 	if err != nil {
@@ -47,7 +47,7 @@ func ParseMapBy(value string) (MapBy, error) {
 	}
 	if m.PE > 1 && m.PPR == 0 && m.Object == ByThread || m.PE > 1 && m.Object == ByCore {
 		return MapBy{},
-			fmt.Errorf("%s: pe=%d CPUs are more than the 1 of a %s; map by a larger object, or with slot:pe=%d", option, m.PE,
+			fmt.Errorf("%s: pe=%d exceeds the 1 CPU of a %s; map by a larger object, or use slot:pe=%d", option, m.PE,
 				m.Object, m.PE)
 	}
 	if m.PE > 1 && m.Object == AnyObject {
@@ -60,7 +60,7 @@ func ParseMapBy(value string) (MapBy, error) {
 // one.
 func (m *MapBy) parsePPR(option string, fields []string) ([]string, error) {
 	if len(fields) < 3 {
-		return nil, fmt.Errorf("%s: ppr is written ppr:N:OBJECT, such as ppr:2:package", option)
+		return nil, fmt.Errorf("%s: write ppr:N:OBJECT, such as ppr:2:package", option)
 	}
 	n, err := positive(fields[1])
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *BindTo) parseLists(option, lists string) error {
 	for _, list := range strings.Split(lists, ",") {
 		set, err := ParseCPUSet(strings.ReplaceAll(list, "+", ","))
 		if err == nil && set.Len() == 0 {
-			err = errors.New("a rank's list is empty")
+			err = errors.New("the list of a rank is empty")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", option, err)
@@ -196,7 +196,7 @@ func ParseGPUs(value string) (GPUChoice, error) {
 		first, last, err := parseRange(item)
 		if err != nil || last >= maxGPU {
 			return GPUChoice{},
-				fmt.Errorf("%s: %q is no number or range of GPUs; known: numbers (2,4,7), ranges (0-3) and free", option, item)
+				fmt.Errorf("%s: %q is not a number or range of GPUs; use numbers (2,4,7), ranges (0-3) or free", option, item)
 		}
 		for index := first; index <= last; index++ {
 			if slices.Contains(choice.Indices, index) {
@@ -212,7 +212,7 @@ func ParseGPUs(value string) (GPUChoice, error) {
 func positive(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxNumber {
-		return 0, fmt.Errorf("%q is no number from 1 to %d", text, maxNumber)
+		return 0, fmt.Errorf("%q is not a number from 1 to %d", text, maxNumber)
 	}
 	return n, nil
 }

@@ -30,7 +30,7 @@ func TestPathBetween(t *testing.T) {
 		"another NUMA node":          {gpu, at(1, "pci0000:97/0000:97:01.0/0000:98:00.0"), "SYS"},
 		"another domain":             {at(0, "pci0001:00/0001:00:00.0"), at(0, "pci0002:00/0002:00:00.0"), "NODE"},
 		"nobody knows the node":      {at(-1, "pci0001:00/0001:00:00.0"), at(-1, "pci0002:00/0002:00:00.0"), "NODE"},
-		"one node is not known":      {gpu, at(-1, "pci0000:37/0000:38:00.0"), "SYS"},
+		"one node is unknown":        {gpu, at(-1, "pci0000:37/0000:38:00.0"), "SYS"},
 		"no tree, the same node":     {&Bus{Address: "0000:01:00.0"}, &Bus{Address: "0000:02:00.0"}, "NODE"},
 		"no tree, not the same node": {&Bus{Address: "0000:01:00.0"}, &Bus{Address: "0000:02:00.0", Node: 1}, "SYS"},
 		"no position":                {gpu, nil, "SYS"},

@@ -41,21 +41,21 @@ func (r Request) checkConflicts() error {
 	switch {
 	case r.NUMABinding != "" && (mapping || r.CPUsPerRank > 0):
 		return fmt.Errorf(
-			"--numa-binding %s says where ranks run: it does not go with --map-by, --bind-to or --cpus-per-rank", r.NUMABinding)
+			"--numa-binding %s contradicts --map-by, --bind-to and --cpus-per-rank: use one or the others", r.NUMABinding)
 	case r.RankFile != nil && (mapping || r.CPUsPerRank > 0 || r.NUMABinding != "" || r.RankBy != RankBy{}):
-		return errors.New("a rank file says where ranks run: it does not go with --map-by, --bind-to, --rank-by, " +
-			"--numa-binding or --cpus-per-rank")
+		return errors.New("a rank file contradicts --map-by, --bind-to, --rank-by, --numa-binding and " +
+			"--cpus-per-rank: use one or the others")
 	case r.CPUsPerRank > 0 && r.MapBy.PE > 0:
-		return fmt.Errorf("--cpus-per-rank %d and %s both say how many CPUs a rank has", r.CPUsPerRank, r.MapBy)
+		return fmt.Errorf("--cpus-per-rank %d and %s both set the CPUs of a rank: remove one", r.CPUsPerRank, r.MapBy)
 	case r.CPUsPerRank > 0 && r.BindTo.Given && (r.BindTo.Object != ByCore || r.BindTo.Count > 0):
-		return fmt.Errorf("--cpus-per-rank %d binds ranks to cores: it does not go with %s", r.CPUsPerRank, r.BindTo)
+		return fmt.Errorf("--cpus-per-rank %d binds ranks to cores and contradicts %s", r.CPUsPerRank, r.BindTo)
 	case r.GPUsPerRank > 1 && r.MapBy.PPR > 0 && r.MapBy.Object == ByGPU:
-		return fmt.Errorf("%s and --gpus-per-rank %d both say how many GPUs a rank has; --map-by gpu --gpus-per-rank %[2]d "+
+		return fmt.Errorf("%s and --gpus-per-rank %d both set the GPUs of a rank; --map-by gpu --gpus-per-rank %[2]d "+
 			"gives each its own", r.MapBy, r.GPUsPerRank)
 	case r.CPUsPerRank < 0:
-		return fmt.Errorf("--cpus-per-rank %d: a rank has at least one CPU", r.CPUsPerRank)
+		return fmt.Errorf("--cpus-per-rank %d: request at least one CPU", r.CPUsPerRank)
 	case r.GPUsPerRank < 0:
-		return fmt.Errorf("--gpus-per-rank %d: a rank has at least one GPU, or none is asked for", r.GPUsPerRank)
+		return fmt.Errorf("--gpus-per-rank %d: request at least one GPU, or leave the option out", r.GPUsPerRank)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (r Request) share(t *tree, n int, gpus []GPU) (mapping, error) {
 	on := r.unassigned(t, n, gpus)
 	switch {
 	case n == 1:
-		on.explain("the only rank of its node: not bound")
+		on.explain("not bound: the only rank of its node")
 		return on, nil
 	case n > len(t.cores):
 		on.leaveUnbound(n)

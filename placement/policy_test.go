@@ -339,14 +339,14 @@ func TestShareExamples(t *testing.T) {
 			Request{Ranks: 4},
 			[]string{"8-11", "12-15", "0-3", "4-7"},
 			4,
-			[]string{"NUMA node 1 has too few cores for the 4 ranks near to it: they have cores of node 0, too"},
+			[]string{"NUMA node 1 has too few cores for the 4 ranks near it: they also use cores of node 0"},
 		},
 		{
 			"GPUs, not allowed",
 			Request{Ranks: 4},
 			[]string{"16-19", "20-23", "0-3", "4-7"},
 			4,
-			[]string{"no CPU of NUMA node 3 may be used on node 0: the ranks of GPU 0, GPU 1 run on NUMA node 2, the nearest"},
+			[]string{"you may use no CPU of NUMA node 3 on node 0: the ranks of GPU 0, GPU 1 run on NUMA node 2, the nearest"},
 		},
 		{"GPUs, not known", Request{Ranks: 2}, []string{"0-15", "16-31"}, 16, nil},
 		{"two packages", Request{Ranks: 3, CPUsPerRank: 4}, []string{"0-1,64-65", "2-3,66-67", "32-33,96-97"}, 4, nil},
@@ -360,8 +360,7 @@ func TestShareExamples(t *testing.T) {
 			Request{Ranks: 2, NUMABinding: NUMANodeBinding},
 			[]string{"0-31,64-95", "32-63,96-127"},
 			64,
-			[]string{"the NUMA nodes of GPUs are not known for all ranks of node 0: --numa-binding spreads the ranks over its " +
-				"NUMA nodes"},
+			[]string{"the NUMA nodes of some GPUs of node 0 are unknown: --numa-binding spreads its ranks over all NUMA nodes"},
 		},
 	}
 	for _, test := range tests {

@@ -87,7 +87,7 @@ func TestMapWhereLittleIsKnown(t *testing.T) {
 		assert.Empty(t, layout.Ranks[2].CPUs)
 	}
 	_, err := Map(Request{Ranks: 3, CPUsPerRank: 1}, []Machine{empty})
-	assert.EqualError(t, err, "--cpus-per-rank 1: no usable CPU of node 0 is known")
+	assert.EqualError(t, err, "--cpus-per-rank 1: the usable CPUs of node 0 are unknown")
 
 	two := synthetic(t, "pack:2 numa:1 core:2 pu:1")
 	layout, err := Map(Request{Ranks: 2, Slots: []int{2, 2}, MapBy: MapBy{Object: ByPackage}}, []Machine{two, two})

@@ -46,7 +46,7 @@ func ParseRankFile(from, text string) (*RankFile, error) {
 		}
 		entry.Line = i + 1
 		if first, again := seen[entry.Rank]; again {
-			return nil, fmt.Errorf("%s line %d: rank %d has a place in line %d already", from, i+1, entry.Rank, first)
+			return nil, fmt.Errorf("%s line %d: rank %d already has a place in line %d", from, i+1, entry.Rank, first)
 		}
 		seen[entry.Rank] = i + 1
 		file.Lines = append(file.Lines, entry)
@@ -54,12 +54,12 @@ func ParseRankFile(from, text string) (*RankFile, error) {
 	slices.SortFunc(file.Lines, func(a, b RankLine) int { return cmp.Compare(a.Rank, b.Rank) })
 	for rank := range file.Lines {
 		if file.Lines[rank].Rank != rank {
-			return nil, fmt.Errorf("%s: rank %d has no line; there are lines for %d ranks, the highest is %d",
+			return nil, fmt.Errorf("%s: rank %d has no line; the file has lines for %d ranks, up to rank %d",
 				from, rank, len(file.Lines), file.Lines[len(file.Lines)-1].Rank)
 		}
 	}
 	if len(file.Lines) == 0 {
-		return nil, fmt.Errorf("%s: there is no line `rank 0=HOST slot=CORES`", from)
+		return nil, fmt.Errorf("%s: the file has no line `rank 0=HOST slot=CORES`", from)
 	}
 	return file, nil
 }
@@ -73,7 +73,7 @@ func parseRankLine(line string) (RankLine, error) {
 	}
 	rank, err := strconv.Atoi(words[1])
 	if err != nil || rank < 0 || rank > maxNumber {
-		return RankLine{}, fmt.Errorf("%q is no rank", words[1])
+		return RankLine{}, fmt.Errorf("%q is not a rank", words[1])
 	}
 	return RankLine{Rank: rank, Host: words[3], Slots: words[6]}, nil
 }
@@ -123,7 +123,7 @@ func (f *RankFile) place(line RankLine, req Request, machines []Machine, nodes [
 	}
 	if nodes[node].tree == nil {
 		if machines[node].Topology == nil {
-			return Rank{}, fmt.Errorf("the topology of %s is not known", req.nodeName(node))
+			return Rank{}, fmt.Errorf("the topology of %s is unknown", req.nodeName(node))
 		}
 		nodes[node].tree = newTree(req.nodeName(node), machines[node])
 	}
@@ -146,8 +146,8 @@ func hostNumber(host string, hosts []string, machines int) (int, error) {
 	if machines == 1 && host == "localhost" {
 		return 0, nil
 	}
-	return 0, fmt.Errorf("host %q does not belong to the job: %s; +n0 is the first", host,
-		cmp.Or(strings.Join(hosts, ", "), "their names are not known"))
+	return 0, fmt.Errorf("host %q is not in the job: %s; +n0 is the first", host,
+		cmp.Or(strings.Join(hosts, ", "), "their names are unknown"))
 }
 
 // slotCPUs parses a list of cores: "0-3,8" of the node, "1:0-2,5" of a package, "0:*", "*", or
@@ -196,7 +196,7 @@ func (l Layout) RankFile(hosts []string, machines []Machine) (string, error) {
 	trees := make([]*tree, len(machines))
 	for rank, r := range l.Ranks {
 		if machines[r.Node].Topology == nil || r.Node >= len(hosts) {
-			return "", fmt.Errorf("rank %d: the topology or the name of node %d is not known", rank, r.Node)
+			return "", fmt.Errorf("rank %d: the topology or the name of node %d is unknown", rank, r.Node)
 		}
 		if trees[r.Node] == nil {
 			trees[r.Node] = newTree(numbered(r.Node), machines[r.Node])
@@ -210,7 +210,7 @@ func (l Layout) RankFile(hosts []string, machines []Machine) (string, error) {
 			}
 		}
 		if r.CPUs.Len() > 0 && !covered.Equal(r.CPUs) {
-			return "", fmt.Errorf("rank %d: its CPUs %s are no whole cores, which a rank file cannot say", rank, r.CPUs)
+			return "", fmt.Errorf("rank %d: its CPUs %s are not whole cores, and rank files name only whole cores", rank, r.CPUs)
 		}
 		fmt.Fprintf(&b, "rank %d=%s slot=%s\n", rank, hosts[r.Node], NewCPUSet(numbers...))
 	}

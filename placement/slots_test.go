@@ -73,8 +73,8 @@ func TestSlots(t *testing.T) {
 				PerNode: PerNode{Kind: PerNodeFixed, N: 3}, Slots: []int{4, 2}, Hosts: hosts[:2],
 				SlotsFrom: "-H node1:4,node2:2",
 			},
-			2, nil, nil, "--nproc-per-node 3 on 2 nodes: 3 ranks are more than the 2 slots of node2 (-H node1:4,node2:2): " +
-				"--oversubscribe allows that",
+			2, nil, nil, "--nproc-per-node 3 on 2 nodes: 3 ranks are more than the 2 slots of node2 (-H " +
+				"node1:4,node2:2): --oversubscribe allows that",
 		},
 		"one node takes more": {Request{Ranks: 8, Slots: []int{4}}, 1, []int{8}, []string{"8 ranks share 4 slots"}, ""},
 		"max-slots, room elsewhere": {

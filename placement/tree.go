@@ -121,7 +121,7 @@ func (t *tree) objects(kind Object) []CPUSet {
 func (t *tree) partObjects(kind Object, option string) ([]CPUSet, error) {
 	sets := t.objects(kind)
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("%s: %s tells of no %s; it has %s, %s, %s, %s", option, t.name, nouns[kind]+"s",
+		return nil, fmt.Errorf("%s: %s has no %s; it has %s, %s, %s, %s", option, t.name, nouns[kind]+"s",
 			t.count(ByPackage), t.count(ByNUMA), t.count(ByCore), t.count(ByThread))
 	}
 	return sets, nil

@@ -106,7 +106,7 @@ func choose(gpus []GPU, vendor Vendor, list variable) (chosen []GPU, note string
 			return chosen, endOfList(list, entries, i, len(gpus))
 		}
 		if slices.ContainsFunc(chosen, gpu.is) {
-			return nil, fmt.Sprintf("%s names %q twice, which hides all of %s", list, entry, plural(len(gpus), "GPU"))
+			return nil, fmt.Sprintf("%s lists %q twice, which hides all of %s", list, entry, plural(len(gpus), "GPU"))
 		}
 		chosen = append(chosen, gpu)
 	}
@@ -119,7 +119,7 @@ func endOfList(list variable, entries []string, i, all int) string {
 	if i == 0 && (entry == "" || entry == "-1") {
 		return fmt.Sprintf("%s hides all of %s", list, plural(all, "GPU"))
 	}
-	return fmt.Sprintf("%s counts only up to %q, which names none of %s", list, entry, plural(all, "GPU"))
+	return fmt.Sprintf("%s counts only up to %q, which matches none of %s", list, entry, plural(all, "GPU"))
 }
 
 // finder returns a function that finds the GPU of an entry. The first entry decides whether the

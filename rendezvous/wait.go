@@ -106,7 +106,7 @@ func (e *Engine) PassOn(w *Waiter) {
 // prepare allocates n places, whose addresses must not change.
 func (w *Waiter) prepare(n int) {
 	if w.missing > 0 {
-		panic("rendezvous: a Waiter that waits was made to wait again")
+		panic("rendezvous: a Waiter waits twice")
 	}
 	if cap(w.places) < n {
 		w.places = make([]place, 0, n)

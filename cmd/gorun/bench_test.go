@@ -380,8 +380,8 @@ func TestWithCollectives(t *testing.T) {
 	t.Setenv("PATH", dir)
 	beside := worker.Program{Beside: filepath.Join(dir, "gorun")}
 	_, err := findCollectives(beside)
-	require.EqualError(t, err, "this gorun was built without cgo and has no collectives, and gorun-gpu is neither in "+
-		dir+" nor in PATH")
+	require.EqualError(t, err, "this gorun was built without cgo and has no collectives, and gorun-gpu is not in "+
+		dir+" or PATH")
 
 	program := filepath.Join(dir, worker.Name)
 	for script, want := range map[string]string{

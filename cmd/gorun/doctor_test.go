@@ -80,7 +80,7 @@ func TestDiagnosisIsShort(t *testing.T) {
 	assert.Contains(t, text,
 		"and 23 more findings (environment): gorun doctor -v -H n[1-2]\n30 notes: gorun doctor -v -H n[1-2]\n")
 	assert.NotContains(t, text, "nothing is wrong")
-	c.Program, c.Network.Summary = "./trainer", "2 of 2 ways between 2 hosts work"
+	c.Program, c.Network.Summary = "./trainer", "2 of 2 paths between 2 hosts work"
 	for _, h := range c.Hosts {
 		h.Kernel, h.Names, h.ProcessesKnown, h.Clock = "6.8", &doctor.Names{}, true, &doctor.Clock{}
 		h.Shm, h.Memory.Total = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 40, Free: 1 << 40}, 1<<40

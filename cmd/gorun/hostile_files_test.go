@@ -80,7 +80,7 @@ func TestFilesWithoutAnEnd(t *testing.T) {
 		{[]string{"env", "--lint", "/dev/zero"}, "more than 4 MiB"},
 		{[]string{"topo", "--rankfile", "/dev/zero"}, "more than 64 MiB"},
 		{[]string{"topo", "--from", saved}, "neither a file nor a folder"},
-		{[]string{"topo", "--from", "/dev"}, "no saved machine"},
+		{[]string{"topo", "--from", "/dev"}, "not a saved machine"},
 	} {
 		var stdout, stderr bytes.Buffer
 		assert.NotZero(t, gorun("gorun", test.words, &stdout, &stderr), "%q", test.words)

@@ -143,7 +143,7 @@ func TestHostsCheckOverSSH(t *testing.T) {
 	assert.Equal(t, exitHostsProblem, cmd.ProcessState.ExitCode(), "%v\n%s", err, out)
 	for _, line := range []string{
 		`h3 +no: connect \(\d+\.\d s\)`,
-		`2 of 2 ways between 2 hosts work; .*`,
+		`2 of 2 paths between 2 hosts work; .*`,
 		`MASTER_ADDR would be 10\..* of h1: h2 reaches it within \d+ms`,
 		`2 problems`,
 		`  h3: connect: connection to root@10.* refused`,

@@ -43,7 +43,7 @@ func tableOf(t *testing.T, example string, place job.PlacementSpec, ranks int) (
 func TestPlanOfOneRank(t *testing.T) {
 	table, _ := tableOf(t, "dgx-h100", job.PlacementSpec{}, 1)
 	assert.Equal(t, `RANK  HOST  GPU  CPUS   PLACEMENT
-0     node  0    0-223  the only rank of its node: not bound
+0     node  0    0-223  not bound: the only rank of its node
 `, table)
 }
 

@@ -128,11 +128,11 @@ func (o *sbatchOptions) others() []*option {
 		},
 		option{
 			Names: []string{"hostfile", "machinefile"}, Value: "FILE",
-			Help: "Slurm chooses the hosts, and no file does; --nodelist NAMES requests some of them",
+			Help: "Slurm chooses the hosts: use --nodelist NAMES for some of them",
 		},
 		option{
 			Names: []string{"wrap"}, Value: "COMMAND",
-			Help: "gorun sbatch writes the script itself: write the program and its arguments behind the options",
+			Help: "gorun sbatch writes the script itself: write the program and its arguments after the options",
 		},
 	)...)
 }

@@ -243,7 +243,7 @@ func withNVLinkNote(m placement.Machine) placement.Machine {
 		}
 	}
 	if gpus > 1 {
-		m.Notes = append(m.Notes, "NVLinks are not known: only NVIDIA's library tells them, which was not asked; paths "+
+		m.Notes = append(m.Notes, "NVLinks are unknown: only NVIDIA's library tells them, which was not asked; paths "+
 			"between GPUs are those of PCIe")
 	}
 	return m

@@ -72,7 +72,7 @@ func TestTopoProblems(t *testing.T) {
 				"l3cache, l2cache, core, l1cache, hwthread, thread",
 			"--bind-to sun: unknown object \"sun\"; known: none, board, machine, package, socket, skt, numa, l3cache, " +
 				"l2cache, core, l1cache, hwthread, thread",
-			"--gpus x: \"x\" is no number or range of GPUs; known: numbers (2,4,7), ranges (0-3) and free",
+			"--gpus x: \"x\" is not a number or range of GPUs; use numbers (2,4,7), ranges (0-3) or free",
 			"--cpus-per-rank 0: not a number from 1 to 1048576",
 			"--numa-binding all: unknown binding \"all\"; known: node, socket, exclusive, core-complex",
 		},

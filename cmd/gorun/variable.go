@@ -156,7 +156,7 @@ func explainVariable(name string, v nccl.Variable) string {
 	for _, c := range v.Cautions {
 		text := c.Text
 		if c.Debugging {
-			text = "for debugging alone: " + text
+			text = "only for debugging: " + text
 		}
 		if values := strings.Join(c.Values, ", "); values != "*" {
 			text = values + ": " + text

@@ -30,7 +30,7 @@ const (
 // Finding is a problem with one setting.
 type Finding struct {
 	Assignment
-	Problem Problem `json:"problem"`
+	Problem Problem `json:"problem"` // the kind of problem, such as "unknown" or "value"
 	// Text is the problem, a sentence that follows "NAME=VALUE: ". Advice is the remedy; it is "" if Text
 	// includes it.
 	Text   string `json:"text"`
@@ -94,11 +94,11 @@ func (l *linter) untrimmed(at int, a Assignment) bool {
 	_, known := Lookup(name)
 	switch {
 	case known && name != a.Name:
-		l.add(at, a, ProblemUnknown, "in such files blanks, and words before it, are part of the name, so nobody reads it",
+		l.add(at, a, ProblemUnknown, "in such files the name includes blanks and words before it, so no library reads it",
 			"Write "+name+"="+Shown(value)+".")
 		return true
 	case known && value != a.Value:
-		l.add(at, a, ProblemValue, "in such files blanks and quotes are part of the value", "Write "+name+"="+Shown(value)+
+		l.add(at, a, ProblemValue, "in such files the value includes blanks and quotes", "Write "+name+"="+Shown(value)+
 			".")
 		return true
 	}
@@ -119,7 +119,7 @@ func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
 	}
 	if upper != a.Name {
 		if _, found := Lookup(upper); found {
-			l.add(at, a, ProblemUnknown, "names are in capital letters, so nobody reads this one", "Write "+upper+".")
+			l.add(at, a, ProblemUnknown, "names are in capital letters, so no library reads this one", "Write "+upper+".")
 			return
 		}
 	}
@@ -127,7 +127,7 @@ func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
 	if pattern && near == nil { // PyTorch may have a newer one
 		return
 	}
-	text := "nobody reads such a variable"
+	text := "no library reads such a variable"
 	if ours {
 		text = "neither NCCL nor RCCL reads such a variable"
 	}
@@ -199,12 +199,12 @@ func (l *linter) name(at int, a Assignment, v Variable) bool {
 		l.add(at, a, ProblemDead, fmt.Sprintf("%s %s and newer do not read it", v.Library, v.Until), v.Advice)
 		return false
 	case v.Status == Removed:
-		l.add(at, a, ProblemDead, fmt.Sprintf("this library still reads it, %s %s and newer do not", v.Library, v.Until),
+		l.add(at, a, ProblemDead, fmt.Sprintf("this library still reads it, but %s %s and newer do not", v.Library, v.Until),
 			v.Advice)
 	case v.Status == Deprecated:
 		l.add(at, a, ProblemOldName, v.Meaning, v.Advice)
 	case l.library.Kind == NCCL && v.Library == RCCL:
-		l.add(at, a, ProblemVersion, "RCCL alone reads it, and the library is "+l.library.says(), "")
+		l.add(at, a, ProblemVersion, "only RCCL reads it, and the library is "+l.library.says(), "")
 		return false
 	case (v.Library == NCCL || v.Library == RCCL && l.library.Kind == RCCL) && !l.reads(v):
 		l.add(at, a, ProblemVersion, l.tooOld(v), "")
@@ -252,7 +252,7 @@ func (l *linter) value(at int, a Assignment, v Variable) {
 	value := a.Value
 	if name, legacy := v.Syntax.LegacyLevel(value); legacy {
 		advice := "Write " + name + ", or leave it out."
-		l.add(at, a, ProblemLegacy, "the number is an old way to write "+name+", and its meaning changed between versions",
+		l.add(at, a, ProblemLegacy, "the number is an old form of "+name+", and its meaning changed between versions",
 			advice)
 		value = name
 	}
@@ -261,7 +261,7 @@ func (l *linter) value(at int, a Assignment, v Variable) {
 	}
 	if a.Kind != FromConf && v.Library == NCCL && v.isDefault(a.Value) {
 		l.add(at, a, ProblemDefault,
-			"that is the default: all that it does is to cancel what an administrator put into nccl.conf", "Leave it out.")
+			"that is the default: it only overrides an administrator's nccl.conf", "Leave it out.")
 	}
 }
 
@@ -273,7 +273,7 @@ func (l *linter) caution(at int, a Assignment, v Variable, value string) bool {
 		}
 		problem, text := ProblemCaution, c.Text
 		if c.Debugging {
-			problem, text = ProblemDebugging, "for debugging alone: "+c.Text
+			problem, text = ProblemDebugging, "only for debugging: "+c.Text
 		}
 		l.add(at, a, problem, strings.TrimSuffix(text, "."), "")
 		return true
@@ -306,7 +306,7 @@ func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
 			exact = "^" + exact
 		}
 		l.add(at, a, ProblemCaution,
-			fmt.Sprintf("these are prefixes: %s takes %s0 to %s9, too, and what is right on one host is wrong on another",
+			fmt.Sprintf("%s is a prefix, which matches %s0 to %s9, too, and device names differ between hosts",
 				name, name, name), "Write "+a.Name+"="+Shown(exact)+", or leave it out.")
 		return true
 	}
@@ -326,7 +326,7 @@ func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
 		}
 		exact := strings.TrimSuffix(a.Value, list) + "=" + list
 		l.add(at, a, ProblemPrefix,
-			fmt.Sprintf("note: these are prefixes: %s is %s0 to %s9, too, where a host has them", name, name, name),
+			fmt.Sprintf("note: %s is a prefix, which matches %s0 to %s9, too, if a host has them", name, name, name),
 			"Write "+a.Name+"="+Shown(exact)+".")
 		return true
 	}

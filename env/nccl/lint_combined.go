@@ -20,48 +20,49 @@ type combination struct {
 // combinations is a function, so that only linting pays for the table.
 func combinations() []combination {
 	return []combination{
-		{"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", is("1"), nil, nil, "%s switches direct access off, whatever the level"},
-		{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", is("1"), is("1"), nil, "with %s the ranks of a host have the network alone"},
-		{"NCCL_IB_DISABLE", "NCCL_IB_*", is("1"), nil, nil, "%s switches InfiniBand and RoCE off"},
+		{"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", is("1"), nil, nil, "%s turns direct access off at any level"},
+		{"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", is("1"), is("1"), nil, "with %s, ranks on one host can use only the " +
+			"network"},
+		{"NCCL_IB_DISABLE", "NCCL_IB_*", is("1"), nil, nil, "%s turns off InfiniBand and RoCE"},
 		{
 			"NCCL_IB_DISABLE", "NCCL_NET_GDR_*", is("1"), nil, nil,
-			"%s switches InfiniBand and RoCE off, and GPUDirect RDMA with it",
+			"%s turns off InfiniBand and RoCE, and GPUDirect RDMA with them",
 		},
-		{"NCCL_IB_DISABLE", "NCCL_NET", is("1"), is("IB"), nil, "%s switches off what it asks for"},
+		{"NCCL_IB_DISABLE", "NCCL_NET", is("1"), is("IB"), nil, "%s turns off what it selects"},
 		{"NCCL_NET", "NCCL_IB_*", is("Socket"), nil, nil, "%s uses no InfiniBand"},
 		{"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", nil, nil, func(one, with int64) bool {
 			return with > 0 && one > 64/with
-		}, "times %s that is more than 64, the most that NCCL takes"},
-		{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", nil, nil, more, "%s is more"},
-		{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", nil, nil, more, "%s is more"},
-		{"NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_FAMILY", index, nil, nil, "%s has chosen already"},
-		{"NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_RANGE", index, nil, nil, "%s has chosen already"},
-		{"NCCL_IB_GID_INDEX", "NCCL_IB_ROCE_VERSION_NUM", index, nil, nil, "%s has chosen already"},
+		}, "times %s exceeds NCCL's limit of 64"},
+		{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", nil, nil, more, "%s exceeds it"},
+		{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", nil, nil, more, "%s exceeds it"},
+		{"NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_FAMILY", index, nil, nil, "%s already selects the address"},
+		{"NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_RANGE", index, nil, nil, "%s already selects the address"},
+		{"NCCL_IB_GID_INDEX", "NCCL_IB_ROCE_VERSION_NUM", index, nil, nil, "%s already selects the address"},
 		{
 			"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", quiet, nil, nil,
-			"%s says nothing that it could choose from: it needs NCCL_DEBUG=INFO",
+			"it filters the lines of NCCL_DEBUG=INFO, and %s prints none of them",
 		},
-		{"NCCL_CUMEM_ENABLE", "NCCL_NVLS_ENABLE", is("0"), is("1"), nil, "with %s there is no NVLink SHARP"},
-		{"NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE", is("0"), is("1"), nil, "with %s there is no multi-node NVLink"},
-		{"NCCL_RAS_ENABLE", "NCCL_RAS_ADDR", is("0"), nil, nil, "with %s nobody listens there"},
+		{"NCCL_CUMEM_ENABLE", "NCCL_NVLS_ENABLE", is("0"), is("1"), nil, "%s turns off NVLink SHARP"},
+		{"NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE", is("0"), is("1"), nil, "%s turns off multi-node NVLink"},
+		{"NCCL_RAS_ENABLE", "NCCL_RAS_ADDR", is("0"), nil, nil, "%s turns off the port"},
 		{
 			"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", nil, nil, nil,
-			"its indices count within what %s leaves: set one of the two",
+			"its indices count only the GPUs of %s: set one of the two",
 		},
 		{
 			"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", nil, nil, nil,
-			"its indices count within what %s leaves: set one of the two",
+			"its indices count only the GPUs of %s: set one of the two",
 		},
-		{"HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", nil, nil, nil, "%s says the same: set one of the two"},
+		{"HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", nil, nil, nil, "%s has the same effect: set one of the two"},
 		{
 			"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude", nil, nil, nil,
-			"Open MPI takes one of the two, and %s is set",
+			"Open MPI accepts one of the two, and %s is set",
 		},
 		{
 			"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DUMP_ON_TIMEOUT", is("0"), is("1"), nil,
-			"with %s there is nothing to write",
+			"%s leaves nothing to write",
 		},
-		{"TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_ON_TIMEOUT", is("0"), is("1"), nil, "with %s there is nothing to write"},
+		{"TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_ON_TIMEOUT", is("0"), is("1"), nil, "%s leaves nothing to write"},
 	}
 }
 

@@ -106,9 +106,9 @@ func TestLintAgainstLibraries(t *testing.T) {
 		{"NCCL_RAS_ADDR=localhost:1", old, "NCCL_RAS_ADDR version: NCCL 2.18.3 does not read it: NCCL has it since 2.24"},
 		{"NCCL_RAS_ADDR=localhost:1", Found{}, ""},
 		{"NCCL_IB_GID_INDEX=3", old, ""},
-		{"NCCL_LL_THRESHOLD=0", older, "NCCL_LL_THRESHOLD dead: this library still reads it, NCCL 2.5 and newer do not " +
-			"Leave it out: NCCL chooses by the size of each message."},
-		{"RCCL_TREES=x", old, "RCCL_TREES version: RCCL alone reads it, and the library is NCCL 2.18.3"},
+		{"NCCL_LL_THRESHOLD=0", older, "NCCL_LL_THRESHOLD dead: this library still reads it, but NCCL 2.5 " +
+			"and newer do not Leave it out: NCCL chooses by the size of each message."},
+		{"RCCL_TREES=x", old, "RCCL_TREES version: only RCCL reads it, and the library is NCCL 2.18.3"},
 		{"RCCL_TREES=x NCCL_RINGS=y NCCL_DEBUG=WARN", amd, ""},
 		{"NCCL_NVLS_ENABLE=1", amd, "NCCL_NVLS_ENABLE version: RCCL 2.21.5 does not read it"},
 		{"NCCL_OF_TOMORROW=1", future, ""},
@@ -122,17 +122,17 @@ func TestLintAgainstLibraries(t *testing.T) {
 		{
 			"nccl_debug=INFO",
 			Found{},
-			"nccl_debug unknown: names are in capital letters, so nobody reads this one Write NCCL_DEBUG.",
+			"nccl_debug unknown: names are in capital letters, so no library reads this one Write NCCL_DEBUG.",
 		},
 		{
 			"TORCH_NCCL_BLOCKNG_WAIT=1",
 			Found{},
-			"TORCH_NCCL_BLOCKNG_WAIT unknown: nobody reads such a variable Did you mean TORCH_NCCL_BLOCKING_WAIT?",
+			"TORCH_NCCL_BLOCKNG_WAIT unknown: no library reads such a variable Did you mean TORCH_NCCL_BLOCKING_WAIT?",
 		},
 		{
 			"GLOO_SOCKET_IFNAMES=eth0",
 			Found{},
-			"GLOO_SOCKET_IFNAMES unknown: nobody reads such a variable Did you mean GLOO_SOCKET_IFNAME?",
+			"GLOO_SOCKET_IFNAMES unknown: no library reads such a variable Did you mean GLOO_SOCKET_IFNAME?",
 		},
 		{"PATH=/bin HOME=/root LANG=C", Found{}, ""},
 	} {

@@ -169,10 +169,10 @@ func leadingInt(value string) (n int64, rest string) {
 func (s Syntax) checkInt(value string) error {
 	n, rest := leadingInt(value)
 	if rest == value {
-		return fmt.Errorf("is no number, and counts as 0")
+		return fmt.Errorf("is not a number, and counts as 0")
 	}
 	if strings.TrimSpace(rest) != "" {
-		return fmt.Errorf("has %q behind its number, and counts as %d", Shown(rest), n)
+		return fmt.Errorf("has %q after its number, and counts as %d", Shown(rest), n)
 	}
 	if s.words != nil {
 		if !slices.Contains(s.words, strconv.FormatInt(n, 10)) {
@@ -250,7 +250,7 @@ func checkPath(_ Syntax, value string) error {
 
 func checkList(_ Syntax, value string) error {
 	if strings.ContainsAny(value, " \t") {
-		return errors.New("has blanks, which belong to the text between the commas")
+		return errors.New("has blanks, which become part of the entries")
 	}
 	return nil
 }
@@ -264,14 +264,14 @@ func checkHostPort(_ Syntax, value string) error {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if !found || host == "" || err != nil || n == 0 && port != "0" {
-		return errors.New("is no host:port (write an IPv6 address in [ ])")
+		return errors.New("is not host:port (write IPv6 addresses in [ ])")
 	}
 	return nil
 }
 
 func checkCIDR(_ Syntax, value string) error {
 	if _, err := netip.ParsePrefix(value); err != nil {
-		return errors.New("is no network such as 10.0.0.0/16")
+		return errors.New("is not a network such as 10.0.0.0/16")
 	}
 	return nil
 }
@@ -287,9 +287,9 @@ func checkPrefixes(_ Syntax, value string) error {
 		switch {
 		case strings.HasPrefix(name, "=") || strings.HasPrefix(name, "^"):
 			return fmt.Errorf(
-				"has %q inside: ^ and = stand once, in this order, before the whole list, and hold for all of it", name[:1])
+				"has %q inside: write ^ and = once, in this order, before the whole list", name[:1])
 		case name == "":
-			return errors.New("has an empty name, which fits every interface")
+			return errors.New("has an empty name, which matches every interface")
 		}
 		if err := checkInterface(Syntax{}, name); err != nil {
 			return err
@@ -310,13 +310,13 @@ func checkNames(_ Syntax, value string) error {
 func checkInterface(_ Syntax, name string) error {
 	switch {
 	case strings.HasPrefix(name, "^") || strings.HasPrefix(name, "="):
-		return fmt.Errorf("begins with %s, which is taken for a part of the name: whole names alone are understood", name[:1])
+		return fmt.Errorf("begins with %s, which becomes part of the name: write only whole names", name[:1])
 	case name == "":
 		return errors.New("has an empty name")
 	case strings.ContainsAny(name, " \t/:;*"):
-		return fmt.Errorf("has %q, which is no interface's name", Shown(name))
+		return fmt.Errorf("has %q, which is not an interface name", Shown(name))
 	case len(name) > longestInterface:
-		return fmt.Errorf("has %q, which is longer than an interface's name can be (%d characters)", Shown(name),
+		return fmt.Errorf("has %q, which exceeds the %d characters of an interface name", Shown(name),
 			longestInterface)
 	}
 	return nil
@@ -326,22 +326,22 @@ func checkDevices(_ Syntax, value string) error {
 	list := strings.TrimPrefix(strings.TrimPrefix(value, "^"), "=")
 	entries := strings.Split(list, ",")
 	if len(entries) > 32 {
-		return fmt.Errorf("lists %d devices, of which NCCL takes the first 32", len(entries))
+		return fmt.Errorf("lists %d devices, and NCCL uses only the first 32", len(entries))
 	}
 	for _, entry := range entries {
 		fields := strings.Split(entry, ":")
 		switch {
 		case strings.HasPrefix(entry, "=") || strings.HasPrefix(entry, "^"):
 			return fmt.Errorf(
-				"has %q inside: ^ and = stand once, in this order, before the whole list, and hold for all of it", entry[:1])
+				"has %q inside: write ^ and = once, in this order, before the whole list", entry[:1])
 		case fields[0] == "" || strings.ContainsAny(entry, " \t/;*"):
-			return fmt.Errorf("has %q, which is no RDMA device's name", Shown(entry))
+			return fmt.Errorf("has %q, which is not the name of an RDMA device", Shown(entry))
 		case len(fields) > 4:
-			return fmt.Errorf("has %q, with more than dev:port:rail:plane", Shown(entry))
+			return fmt.Errorf("has %q, which has more fields than dev:port:rail:plane", Shown(entry))
 		}
 		for _, number := range fields[1:] {
 			if _, err := strconv.ParseUint(number, 10, 16); err != nil && number != "" {
-				return fmt.Errorf("has %q, where a number should stand behind the colon", Shown(entry))
+				return fmt.Errorf("has %q: write a number after each colon", Shown(entry))
 			}
 		}
 	}
@@ -357,7 +357,7 @@ func checkGPUs(_ Syntax, value string) error {
 		if upper := strings.ToUpper(entry); strings.HasPrefix(upper, "GPU-") || strings.HasPrefix(upper, "MIG-") {
 			continue
 		}
-		return fmt.Errorf("has %q, which names no GPU and hides all behind it", Shown(entry))
+		return fmt.Errorf("has %q, which is not a GPU and hides all GPUs after it", Shown(entry))
 	}
 	return nil
 }
@@ -371,7 +371,7 @@ func checkCPUs(_ Syntax, value string) error {
 			b, err = strconv.ParseUint(high, 10, 16)
 		}
 		if err != nil || b < a {
-			return fmt.Errorf("has %q, which are no CPUs", Shown(entry))
+			return fmt.Errorf("has %q, which is not a CPU or range", Shown(entry))
 		}
 	}
 	return nil

@@ -190,7 +190,7 @@ func TestSyntax(t *testing.T) {
 		}
 	}
 	v, _ := Lookup("NCCL_BUFFSIZE")
-	require.EqualError(t, v.Syntax.Check("8M"), `has "M" behind its number, and counts as 8`)
+	require.EqualError(t, v.Syntax.Check("8M"), `has "M" after its number, and counts as 8`)
 }
 
 // Numbers are parsed as by strtoll with base 0.

@@ -26,11 +26,11 @@ func (b *builder) checkAgreement() {
 		for i, value := range values {
 			values[i] = value + " on " + b.joinNodes(who.on[value])
 		}
-		out := "-x " + name + "=VALUE gives it to all"
+		out := "-x " + name + "=VALUE sets it on all"
 		if b.programsDiffer(name) {
 			out = "give each program the same -x " + name + "=VALUE"
 		}
-		b.note("%s must be the same on all ranks, which hang or fail otherwise, and is %s: %s", name,
+		b.note("%s differs between ranks, so they may hang or fail: it is %s; %s", name,
 			strings.Join(values, ", "), out)
 	}
 }

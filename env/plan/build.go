@@ -214,11 +214,11 @@ func (b *builder) inheritors() (everywhere bool, here, away []int) {
 
 // inheritOwn adds the variables that a node's ranks inherit from the node itself.
 func (b *builder) inheritOwn(node int, n Node) {
-	own, reason := n.Environ, "the node's own"
+	own, reason := n.Environ, "set on the node"
 	switch {
 	case n.Joined:
 	case n.Remote:
-		own, reason = b.in.ofHost(own), "of that host"
+		own, reason = b.in.ofHost(own), "set on that host"
 	case b.in.Engine:
 		own, reason = namesOf(ofEngine).of(own), "of this node"
 	default:
@@ -256,11 +256,11 @@ func (b *builder) removalReason(r *rule) string {
 	case r.Name == env.VarJob, r.Name == env.VarJobEngine:
 		return "" // ranks get it, in VarJob with this job's ID appended
 	case r.MPI && !b.applies(r):
-		return "an outer launcher's; this job's ranks get none (--mpi)"
+		return "an outer launcher's; ranks of this job get none (--mpi)"
 	case r.Source == slurmSource && r.value != nil && b.slurm == nil:
-		return "of Slurm, in whose job not all of the ranks are"
+		return "Slurm's, and some ranks are outside its job"
 	case r.Source == slurmSource && r.value != nil:
-		return "of the script or step that gorun is in; ranks get what is true of them"
+		return "describes the script or step that gorun runs in; ranks get their own values"
 	case r.value != nil:
 		return "an outer launcher's; every rank gets its own"
 	case r.ofOuter:
@@ -308,9 +308,9 @@ func (b *builder) named(e Export) (all []Variable) {
 	switch {
 	case len(all) > 0 || e.Remove || isOwn(e.Name): // ranks get what is their own all the same
 	case isPattern:
-		b.note("%s: no such variable is set here, so ranks get none", e)
+		b.note("%s: no variable on this host matches, so ranks get none", e)
 	default:
-		b.note("%s: the variable is not set here, so ranks do not get it", e)
+		b.note("%s: the variable is not set on this host, so ranks do not get it", e)
 	}
 	return all
 }
@@ -356,9 +356,9 @@ func (b *builder) localRankReason() string {
 	case b.in.VirtualLocalRank:
 		return "the same for every rank (--virtual-local-rank)"
 	case b.in.Isolated:
-		return "which rank of its node this is; its GPU is device 0"
+		return "number of the rank on its node; its GPU is device 0"
 	}
-	return "which rank of its node this is"
+	return "number of the rank on its node"
 }
 
 func (b *builder) visibleReason(name string) string {
@@ -367,7 +367,7 @@ func (b *builder) visibleReason(name string) string {
 	case b.in.VisibleWhy == "":
 		return "the rank's only GPU (--virtual-local-rank)"
 	case rocr && name != env.VarROCRVisibleDevices:
-		return "counts what ROCR_VISIBLE_DEVICES leaves"
+		return "counts the GPUs of ROCR_VISIBLE_DEVICES"
 	}
 	return b.in.VisibleWhy
 }

@@ -305,7 +305,7 @@ func TestIsolatedGPUs(t *testing.T) {
 		v, _ = e.of(rank, "LOCAL_RANK")
 		assert.Equal(t, Variable{
 			Name: "LOCAL_RANK", Value: strconv.Itoa(rank), Origin: Gorun,
-			Reason: "which rank of its node this is; its GPU is device 0",
+			Reason: "number of the rank on its node; its GPU is device 0",
 		}, v)
 		assert.Equal(t, "PCI_BUS_ID", value(t, e, rank, "CUDA_DEVICE_ORDER"))
 	}
@@ -320,7 +320,7 @@ func TestIsolatedGPUs(t *testing.T) {
 	v, _ := e.of(1, "HIP_VISIBLE_DEVICES")
 	assert.Equal(t, Variable{
 		Name: "HIP_VISIBLE_DEVICES", Value: "0", Origin: Gorun,
-		Reason: "counts what ROCR_VISIBLE_DEVICES leaves",
+		Reason: "counts the GPUs of ROCR_VISIBLE_DEVICES",
 	}, v)
 	assert.Equal(t, "0", value(t, e, 1, "LOCAL_RANK"))
 	_, ok := e.of(1, "CUDA_VISIBLE_DEVICES")

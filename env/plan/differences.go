@@ -21,14 +21,14 @@ var differences = [...]Difference{
 		"GOMAXPROCS", "not set", "the rank's part of CPUs that several ranks share, at least 2",
 		"a Go program takes all CPUs that it may use, and cannot know of the other ranks",
 	},
-	{"PYTHONUNBUFFERED", "not set", "`1`", "the last words of a killed rank are not lost in a buffer"},
-	{"NCCL_DEBUG", "not set", "`WARN`", "NCCL says what failed, where it says only that something did otherwise"},
+	{"PYTHONUNBUFFERED", "not set", "`1`", "a killed rank's last output is not lost in a buffer"},
+	{"NCCL_DEBUG", "not set", "`WARN`", "NCCL reports the cause of a failure, not only the failure"},
 	{
 		"NCCL_RAS_ADDR", "not set", "localhost and a port of the job's own",
-		"jobs on one host must not meet at NCCL's port 28028",
+		"jobs on one host must not share NCCL's port 28028",
 	},
 	{
-		"NCCL_*, GLOO_SOCKET_IFNAME, TP_SOCKET_IFNAME, HSA_* of the table", "not set", "where the hosts ask for it",
+		"NCCL_*, GLOO_SOCKET_IFNAME, TP_SOCKET_IFNAME, HSA_* of the table", "not set", "if the hosts need it",
 		"a wrong interface is the most frequent cause of a hang; `--tune off` adds none",
 	},
 	{
@@ -38,7 +38,7 @@ var differences = [...]Difference{
 	{"GORUN_JOB", "not set", "marker of the job", "gorun finds every process of the job by it, and ends it"},
 	{
 		"GORUN_JOB_STORE", "not set", "host:port of gorun's own store",
-		"Go programs meet there even where MASTER_PORT is left to rank 0",
+		"Go programs use it even if rank 0 serves MASTER_PORT",
 	},
 	{
 		"MASTER_ADDR", "`localhost`, or the host's full name on several nodes", "an address",
@@ -55,37 +55,37 @@ var differences = [...]Difference{
 	},
 	{
 		"TORCHELASTIC_ERROR_FILE", "a file in a new temporary directory", "a file in the job's own directory",
-		"values that are made up differ",
+		"both values are arbitrary",
 	},
 	{
 		"TORCHELASTIC_*", "passed on from an outer torchrun, unless it sets them itself",
 		"removed from what is inherited; with `--store=rank0` none is set but the attempt and its limit with " +
 			"`--max-restarts`",
-		"they describe another job; in rank0 mode they would make a client of the rank that has to serve the store",
+		"they describe another job; in rank0 mode they would make rank 0 a client instead of the store",
 	},
 	{
 		"GORUN_*", "passed on", "removed, except GORUN_PYTHON and what -x names",
-		"defaults of options are meant for one gorun, not for another inside its ranks",
+		"they are defaults of this gorun's options, not of one inside a rank",
 	},
 	{
 		"PMI_*, PMIX_RANK, PMIX_SERVER_*, OMPI_COMM_* and others of the table", "passed on", "removed",
-		"a rank that reads them would be the same rank of an outer job as all others",
+		"all ranks that read them would be the same rank of an outer job",
 	},
 	{
 		"SLURM_PROCID, SLURM_NTASKS and others of the table", "passed on",
-		"what srun would say of the ranks, inside Slurm; else removed",
-		"they number the one task that the launcher is; programs that read them would all be rank 0",
+		"inside Slurm the values that srun would set; else removed",
+		"they describe the launcher's own task; programs that read them would all be rank 0",
 	},
 	{
 		"SLURM_CPU_BIND*, SLURM_DISTRIBUTION, SLURM_DIST_*, SLURM_LABELIO", "passed on", "removed, unless -x names them",
-		"an srun inside a rank would take them for options",
+		"an srun inside a rank would read them as options",
 	},
 	{"PWD", "passed on", "passed on; the working directory with --chdir", "torchrun has no such option"},
 	{
 		"LC_CTYPE", "`C.UTF-8` where the locale is C", "passed on",
-		"torchrun's own Python sets it for its children; each rank's Python does so for itself",
+		"torchrun's Python sets it for its children; each rank's Python sets it for itself",
 	},
-	{"_", "set by the shell to torchrun's path", "set by the shell to gorun's path", "it is the shell's"},
+	{"_", "set by the shell to torchrun's path", "set by the shell to gorun's path", "the shell owns it"},
 }
 
 // DifferencesFromTorchrun returns all intended differences from a torchrun worker's environment.

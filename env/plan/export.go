@@ -46,15 +46,15 @@ func exportable(name string) error {
 	case r == nil || r.Class == ClassSetting || r.Class == ClassRequest:
 		return nil
 	case name == env.VarToken:
-		return fmt.Errorf("%s is a secret of the launcher, ranks never get it", name)
+		return fmt.Errorf("%s is a secret of the launcher: ranks never get it", name)
 	case r.Class == ClassLauncher:
 		return nil
 	case r.value != nil:
 		return fmt.Errorf(
-			"%s is set by gorun, for each rank its own; give the program an argument or a variable of another name instead",
+			"gorun sets %s for each rank; use an argument or a variable of another name",
 			name)
 	default:
 		return fmt.Errorf(
-			"%s tells a rank of another launcher its place and would be the same for all ranks; leave it out", name)
+			"%s describes one rank of another launcher and would be the same for all ranks; leave it out", name)
 	}
 }

@@ -66,9 +66,9 @@ func (b *builder) exportOwn() {
 	switch {
 	case len(wrong) == 0 || !b.in.LenientExports:
 	case len(wrong) == 1:
-		b.note("%s does not count: %s", wrong[0], ours)
+		b.note("ignored %s: %s", wrong[0], ours)
 	default:
-		b.note("%s does not count, nor do %s: %s", wrong[0], strings.Join(wrong[1:], " and "), ours)
+		b.note("ignored %s and %s: %s", wrong[0], strings.Join(wrong[1:], " and "), ours)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestExportsOfSomeRanks(t *testing.T) {
 	require.Equal(t, "h", got, "what is named comes all the same")
 	in.Ranks[1].Exports = []Export{{Name: "LOCAL_RANK", Value: "9", HasValue: true}}
 	_, err = Build(in)
-	require.ErrorContains(t, err, "LOCAL_RANK is set by gorun")
+	require.ErrorContains(t, err, "gorun sets LOCAL_RANK for each rank")
 }
 
 // Ranks get gorun's value of variables that gorun sets for each rank, even if the user exports another value.
@@ -94,15 +94,17 @@ func TestExportsOfWhatGorunSets(t *testing.T) {
 	in.Exports[0].Value = "3"
 	_, err := Build(in)
 	var lines []string
-	for _, export := range []string{"-x WORLD_SIZE=3: WORLD_SIZE", "-env RANK 0: RANK", "-x LOCAL_RANK=7: LOCAL_RANK"} {
-		lines = append(lines, export+" is set by gorun, for each rank its own; "+
-			"give the program an argument or a variable of another name instead")
+	for _, export := range []string{
+		"-x WORLD_SIZE=3: gorun sets WORLD_SIZE", "-env RANK 0: gorun sets RANK",
+		"-x LOCAL_RANK=7: gorun sets LOCAL_RANK",
+	} {
+		lines = append(lines, export+" for each rank; use an argument or a variable of another name")
 	}
 	require.EqualError(t, err, strings.Join(lines, "\n"))
 	in.LenientExports = true
 	e = build(t, in)
 	require.Equal(t, []string{
-		"-x WORLD_SIZE=3 does not count, nor do -env RANK 0 and -x LOCAL_RANK=7: gorun gives rank 0 WORLD_SIZE=2",
+		"ignored -x WORLD_SIZE=3 and -env RANK 0 and -x LOCAL_RANK=7: gorun gives rank 0 WORLD_SIZE=2",
 	}, e.Notes)
 	require.Equal(t, "2", value(t, e, 0, "WORLD_SIZE"))
 	require.Equal(t, "1", value(t, e, 1, "RANK"))
@@ -110,5 +112,5 @@ func TestExportsOfWhatGorunSets(t *testing.T) {
 
 	in = job(2, "WORLD_SIZE=9")
 	in.LenientExports, in.Exports = true, []Export{{Name: "WORLD_SIZE"}}
-	require.Equal(t, []string{"-x WORLD_SIZE does not count: gorun gives rank 0 WORLD_SIZE=2"}, build(t, in).Notes)
+	require.Equal(t, []string{"ignored -x WORLD_SIZE: gorun gives rank 0 WORLD_SIZE=2"}, build(t, in).Notes)
 }

@@ -38,8 +38,8 @@ func TestExports(t *testing.T) {
 	}
 	assert.Empty(t, e.removed("GORUN_NP"))
 	assert.Equal(t, []string{
-		"-x MISSING: the variable is not set here, so ranks do not get it",
-		"-x NONE_*: no such variable is set here, so ranks get none",
+		"-x MISSING: the variable is not set on this host, so ranks do not get it",
+		"-x NONE_*: no variable on this host matches, so ranks get none",
 	}, e.Notes)
 }
 
@@ -94,8 +94,8 @@ func TestPatternsPassOverIdentities(t *testing.T) {
 	assert.Equal(t, "tcp", value(t, e, 0, "OMPI_MCA_btl"))
 	assert.Equal(t, "41873", value(t, e, 0, "MASTER_PORT"))
 	assert.Equal(t, []Removal{
-		{"OMPI_COMM_WORLD_RANK", "an outer launcher's; this job's ranks get none (--mpi)"},
-		{"GORUN_TOKEN", "a secret stays with the launcher"},
+		{"OMPI_COMM_WORLD_RANK", "an outer launcher's; ranks of this job get none (--mpi)"},
+		{"GORUN_TOKEN", "secrets stay with the launcher"},
 	}, e.Removed)
 }
 
@@ -110,16 +110,11 @@ func TestRefusedExports(t *testing.T) {
 	}
 	_, err := Build(in)
 	require.Error(t, err)
-	assert.EqualError(t, err, "-x GORUN_TOKEN: GORUN_TOKEN is a secret of the launcher, ranks never get it\n"+
-		"-x PMI_JOBID=0: PMI_JOBID tells a rank of another launcher its place and would be the same for all ranks; leave "+
-		"it out\n"+
-		"-x \"\": not the name of a variable\n"+
-		"-x \"A=B\": not the name of a variable\n"+
-		"-x NUL: the value contains a zero byte\n"+
-		"-x RANK=3: RANK is set by gorun, for each rank its own; give the program an argument or a variable of another "+
-		"name instead\n"+
-		"-x GORUN_JOB=x: GORUN_JOB is set by gorun, for each rank its own; give the program an argument or a variable of "+
-		"another name instead")
+	assert.EqualError(t, err, "-x GORUN_TOKEN: GORUN_TOKEN is a secret of the launcher: ranks never get it\n-x "+
+		"PMI_JOBID=0: PMI_JOBID describes one rank of another launcher and would be the same for all ranks; leave it "+
+		"out\n-x \"\": not the name of a variable\n-x \"A=B\": not the name of a variable\n-x NUL: the value "+
+		"contains a zero byte\n-x RANK=3: gorun sets RANK for each rank; use an argument or a variable of another "+
+		"name\n-x GORUN_JOB=x: gorun sets GORUN_JOB for each rank; use an argument or a variable of another name")
 }
 
 func TestStoreRequest(t *testing.T) {

@@ -17,8 +17,8 @@ type ForwardRule struct {
 
 // forwarded lists the variables that the launcher sends to other hosts, unless they look like secrets.
 var forwarded = []ForwardRule{
-	{[]string{"PATH"}, "programs are found as here; shells that ssh starts often have a short one"},
-	{[]string{"LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH"}, "so are libraries"},
+	{[]string{"PATH"}, "finds programs as here; shells that ssh starts often have a short PATH"},
+	{[]string{"LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH"}, "finds libraries as here"},
 	{[]string{"PWD"}, "ranks run in the same directory"},
 	{[]string{"PYTHON*", "VIRTUAL_ENV", "CONDA_*", "UV_*", "GORUN_PYTHON"}, "the same Python with the same packages"},
 	{[]string{
@@ -27,14 +27,14 @@ var forwarded = []ForwardRule{
 	}, "settings of GPUs"},
 	{
 		[]string{"NCCL_*", "RCCL_*", "CCL_*", "GLOO_*", "TP_*", "UCX_*", "UCC_*", "FI_*", "PSM2_*", "PSM3_*", "HCOLL_*"},
-		"settings of communication, which must often be the same everywhere",
+		"communication settings, most of which must be equal on all hosts",
 	},
 	{
 		[]string{
 			"OMPI_*", "OPAL_*", "PRTE_MCA_*", "PMIX_MCA_*", "PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "MPIR_CVAR_*",
 			"MPICH_*", "I_MPI_*", "MV2_*", "MVP_*", "ROMIO_*",
 		},
-		"so must those of MPI libraries; what an outer launcher set for its rank is removed before",
+		"settings of MPI libraries, likewise; without what an outer launcher set for its rank",
 	},
 	{[]string{"OMP_*", "KMP_*", "GOMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "MALLOC_*"}, "threads and memory"},
 	{[]string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK"}, "settings of Go programs"},
@@ -44,39 +44,39 @@ var forwarded = []ForwardRule{
 	}, "settings of frameworks"},
 	{
 		[]string{env.VarTorchelasticEnableFileTimer, env.VarTorchelasticTimerFile, env.VarTorchelasticHealthCheckPort},
-		"what each node serves beside its ranks",
+		"services of each node",
 	},
 	{
 		[]string{"HF_*", "TRANSFORMERS_*", "TOKENIZERS_*", "WANDB_*", "MLFLOW_*"},
-		"where data and models are, and how runs are recorded",
+		"places of data, models and records of runs",
 	},
-	{[]string{"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}, "the way to the world"},
+	{[]string{"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}, "proxies"},
 	{
 		[]string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"},
-		"how ranks write",
+		"format of ranks' output",
 	},
 }
 
 // ownOfHost lists the variables that ranks inherit from the environment of their own host.
 var ownOfHost = []ForwardRule{
-	{[]string{"HOME", "USER", "LOGNAME", "SHELL"}, "the account there"},
-	{[]string{"HOSTNAME", "HOST"}, "the host's name"},
+	{[]string{"HOME", "USER", "LOGNAME", "SHELL"}, "the account on the other host"},
+	{[]string{"HOSTNAME", "HOST"}, "name of the host"},
 	{[]string{
 		"TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME",
 		"XDG_STATE_HOME",
-	}, "directories there"},
-	{[]string{"KRB5CCNAME"}, "the ticket with which files there may be read"},
+	}, "directories of the host"},
+	{[]string{"KRB5CCNAME"}, "Kerberos ticket for files on the host"},
 }
 
 // bound lists the variables of one host, session or allocation. gorun sends them only if -x names them.
 var bound = []ForwardRule{
-	{[]string{"XDG_*", "DBUS_*", "MAIL", "OLDPWD", "SHLVL", "_"}, "a session on one host"},
+	{[]string{"XDG_*", "DBUS_*", "MAIL", "OLDPWD", "SHLVL", "_"}, "session on one host"},
 	{[]string{"SSH_*", "GPG_*"}, "sockets and connections of one host"},
-	{[]string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "TMUX*", "STY", "VSCODE_*"}, "a screen on one host"},
+	{[]string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "TMUX*", "STY", "VSCODE_*"}, "display on one host"},
 	{[]string{
 		"SYSTEMD_*", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "WATCHDOG_*",
 		"MEMORY_PRESSURE_*",
-	}, "a service on one host"},
+	}, "service on one host"},
 	{
 		[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "KUBERNETES_*"},
 		"one task of a batch system or container engine",
@@ -84,7 +84,7 @@ var bound = []ForwardRule{
 	{[]string{
 		"LSF_PM_*", "LS_JOBPID", "JSM_*", "PALS_*", "LOADL_*", "COBALT_*", "PE_HOSTFILE", "JOB_ID",
 		"AWS_BATCH_JOB_*", "SM_CURRENT_HOST", "JOB_COMPLETION_INDEX",
-	}, "one task, or one node's part, of others"},
+	}, "one task, or one node's part, of other systems"},
 }
 
 // ofEngine lists the variables that ranks inherit from their node's agent if a resource manager started it.
@@ -92,21 +92,21 @@ var bound = []ForwardRule{
 var ofEngine = []ForwardRule{
 	{
 		[]string{"SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR*", "PBS_NODENUM", "PBS_VNODENUM", "PBS_TASKNUM", "PALS_NODEID"},
-		"which node this is",
+		"number of the node",
 	},
 	{
 		[]string{"SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"},
-		"what of this node is the job's",
+		"resources of the job on this node",
 	},
-	{[]string{"SLURM_JOB_GPUS"}, "as SLURM_STEP_GPUS: what Slurm hands on is that of the script's node"},
+	{[]string{"SLURM_JOB_GPUS"}, "GPUs of the step, as SLURM_STEP_GPUS; the inherited value describes the script's node"},
 	{
 		[]string{
 			"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
 			"GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "CUDA_MPS_*",
 		},
-		"which GPUs of this node are the job's; a batch script has those of the first node",
+		"the job's GPUs on this node; a batch script has those of the first node",
 	},
-	{[]string{"SLURM_TMPDIR", "PBS_JOBDIR", "LSB_JOBTMPDIR", "SGE_JOB_SPOOL_DIR"}, "directories there"},
+	{[]string{"SLURM_TMPDIR", "PBS_JOBDIR", "LSB_JOBTMPDIR", "SGE_JOB_SPOOL_DIR"}, "directories of the host"},
 	{[]string{"FLUX_URI"}, "the socket of Flux on this node"},
 }
 

@@ -6,20 +6,22 @@ import "strings"
 // uses.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString(`# What a rank finds in its environment
+	b.WriteString(`# The environment of a rank
 
 <!-- Generated from env/plan by ` + "`make docs`" + `; edit the table there. -->
 
-A rank inherits gorun's own environment. gorun adds the place of the rank in its
-job and a few settings, and removes what would mislead it. ` + "`gorun env`" + ` prints
-the variables of a job's ranks with their values and reasons, ` + "`--all`" + ` those for MPI and gorun itself, too.
+A rank inherits gorun's own environment. gorun adds the number of the rank, the size of the job and a few settings,
+and removes variables that would mislead the rank. ` + "`gorun env`" + ` prints the variables of ranks with values and
+reasons; ` + "`--all`" + ` adds those for MPI and for gorun itself.
 
 ## Set by gorun
 
-**identity**: gorun's value wins; one that is inherited is removed, one given by -x has to be the same. Of another
-value -x is refused; called mpirun or mpiexec gorun says that it does not count. **setting**: your value wins, from
-the environment or with -x. **request**: your value says where the store listens; ranks get its address. Next to
-GORUN_JOB or TORCHELASTIC_RUN_ID an inherited value belongs to an outer launcher and is ignored; -x and options count.
+- **identity**: gorun's value wins over an inherited one. ` + "`-x`" + ` with another value is an error, and under the
+  names mpirun and mpiexec a warning.
+- **setting**: your value wins, from the environment or from ` + "`-x`" + `.
+- **request**: your value sets the address of the store, and ranks get that address. If GORUN_JOB or
+  TORCHELASTIC_RUN_ID is set, an inherited value belongs to an outer launcher, so gorun uses only ` + "`-x`" + ` and
+  options.
 
 `)
 	ruleTable(&b, func(r *rule) bool {
@@ -29,28 +31,28 @@ GORUN_JOB or TORCHELASTIC_RUN_ID an inherited value belongs to an outer launcher
 	tuning(&b)
 	forMPI(&b)
 	b.WriteString(
-		"\n## Removed\n\nWhat another launcher left behind, and what is meant for gorun itself (kind **launcher**).\n" +
-			"Everything else is passed on, byte for byte.\n\n")
+		"\n## Removed\n\ngorun removes the variables of other launchers and of gorun itself (kind **launcher**).\n" +
+			"It passes on everything else unchanged.\n\n")
 	ruleTable(&b, func(r *rule) bool {
 		return r.value == nil && r.Class != ClassSetting && r.Source != slurmSource
 	}, "variable", "kind", "reason", "defined by")
 
-	b.WriteString("\nPassed on although their names begin like those:\n\n")
+	b.WriteString("\nPassed on, although their names match a pattern above:\n\n")
 	ruleTable(&b, func(r *rule) bool { return r.value == nil && r.Class == ClassSetting },
 		"variable", "meaning", "defined by")
 
 	insideSlurm(&b)
 	b.WriteString(otherHosts)
 	forwardTable(&b, "sent to other hosts", forwarded)
-	b.WriteString("\nFrom their own host ranks have:\n\n")
+	b.WriteString("\nRanks take these from their own host:\n\n")
 	forwardTable(&b, "variable", ownOfHost)
-	b.WriteString("\nNever sent, with `--export-all` neither, unless -x names it:\n\n")
+	b.WriteString("\nNever sent, even with `--export-all`, unless `-x` names them:\n\n")
 	forwardTable(&b, "variable", bound)
 	b.WriteString(inEngines)
 	forwardTable(&b, "variable", ofEngine)
 
 	b.WriteString("\n## Differences from torchrun\n\n" +
-		"What differs from the environment of a worker of torchrun 2.15, and why. A test compares the two.\n\n")
+		"Differences from the environment of a torchrun 2.15 worker. A test compares the two.\n\n")
 	rows := make([][]string, 0, len(differences))
 	for _, d := range differences {
 		rows = append(rows, []string{d.Name, d.Torchrun, d.Gorun, d.Reason})
@@ -75,23 +77,25 @@ func anchor(name string) string { return `<a id="` + name + `"></a>` }
 const otherHosts = `
 ## On other hosts
 
-Ranks on the host that gorun was started on inherit all of its environment. Ranks on hosts that gorun reaches by
-itself inherit from it what this table lists, but nothing that looks like a secret by its name or value
-(` + "`NCCL_…_KEY`, `http://user:password@…`" + `); ` + "`-x NAME`" + ` sends any variable,
-` + "`-x 'PREFIX*'`" + ` all that begin so, and ` + "`--export-all`" + ` all but what belongs to one host. What -x
-gives counts before what is inherited. ` + "`gorun --dry-run --json`" + ` names what is not sent. Called mpiexec
-gorun sends what this table does not list, too, as Hydra does; but what belongs to one host stays, and what looks like
-a secret needs -x or ` + "`-genvall`" + `. ` + "`-genvnone`, `-genvlist`" + ` and their like,
-` + "`GORUN_EXPORT_ALL=0` and `HYDRA_ENV=none`" + ` end that. Where each host has its own gorun command line
-(` + "`--nnodes 2 --node-rank 1 …`" + `), its ranks inherit that one's environment, whole.
+Ranks on gorun's own host inherit its whole environment. Ranks on hosts that gorun connects to inherit the variables
+of this table, except those that look like secrets by name or value
+(` + "`NCCL_…_KEY`, `http://user:password@…`" + `). ` + "`gorun --dry-run --json`" + ` lists the rest.
+
+- ` + "`-x NAME`" + ` sends any variable, and ` + "`-x 'PREFIX*'`" + ` all whose names begin with PREFIX. Values from
+  ` + "`-x`" + ` win over inherited ones.
+- ` + "`--export-all`" + ` sends everything except what belongs to one host.
+- Under the name mpiexec, gorun sends other variables too, as Hydra does, but not what belongs to one host. Secrets
+  need ` + "`-x` or `-genvall`. `-genvnone`, `-genvlist`" + ` and similar options, ` + "`GORUN_EXPORT_ALL=0`" + ` and
+  ` + "`HYDRA_ENV=none`" + ` turn that off.
+- If each host runs its own gorun command line (` + "`--nnodes 2 --node-rank 1 …`" + `), its ranks inherit all of
+  that one's environment.
 
 `
 
 const inEngines = `
-Where gorun has a resource manager such as Slurm start its agents by one command, ranks on all nodes inherit gorun's
-whole environment, as that manager's own command has it, the manager's variables too; what the second and third table
-list, but for that last row, stays with its host. From the agent on their own node they have what the second table
-lists, and what the manager says of this node alone:
+If a resource manager such as Slurm starts gorun's agents, ranks on all nodes inherit gorun's whole environment and
+the manager's variables. Variables of the second and third table, except the last row, stay with their host; ranks
+take those of the second table, and these, from their own node:
 
 `
 
@@ -100,30 +104,32 @@ func tuning(b *strings.Builder) {
 	b.WriteString(`
 ## For NCCL, RCCL and Gloo
 
-NCCL chooses well by itself. gorun adds what it cannot know, or what it needs to say why it failed; never an algorithm
-or a protocol. All of these are **settings**: your value wins, and so does what ` + "`nccl.conf`" + ` says on a host
-(NCCL_CONF_FILE, ~/.nccl.conf, /etc/nccl.conf; rccl.conf on hosts with AMD's GPUs): what gorun would add beside it is
-left out, on all hosts where all need the same value. **needed**: without it jobs fail or hang there. **helps**:
-without it they are slower, or say less. ` + "`--tune off`" + ` adds none of them. Settings that must be the same on
-all ranks (NCCL does not check it) are compared before a job starts, with what those files say where hosts have GPUs;
-a difference is reported, unless one host only sets the default explicitly.
+NCCL chooses well by itself. gorun adds what NCCL cannot know, or needs to report a failure; never an algorithm or a
+protocol. ` + "`--tune off`" + ` adds nothing.
+
+- All are **settings**: your value wins, and so does a value in ` + "`nccl.conf`" + ` (NCCL_CONF_FILE, ~/.nccl.conf,
+  /etc/nccl.conf; rccl.conf on hosts with AMD GPUs). gorun then leaves the setting out, on all hosts if all need the
+  same value.
+- **needed**: without it jobs fail or hang. **helps**: without it they are slower or report less.
+- gorun compares settings that must be equal on all ranks before a job starts, with those of configuration files on
+  hosts with GPUs, because NCCL does not. It reports a difference, unless one host only sets the default explicitly.
 
 `)
 	ruleTable(b, func(r *rule) bool { return r.level != "" && r.level != ForStudy },
 		"variable", "level", "value", "reason")
-	b.WriteString("\nLeft alone, whatever guides say:\n\n")
+	b.WriteString("\ngorun leaves these alone, although guides recommend them:\n\n")
 	var left [][]string
 	for _, l := range folklore {
 		left = append(left, []string{code(l.Name), l.Reason})
 	}
 	table(b, []string{"variable", "reason"}, left)
 	b.WriteString(`
-` + "`--tune textbook`" + ` adds what five teaching texts recommend instead, by ` + "`--model-size`" + `, the number
-of ranks and ` + "`--network`" + `, for study: to see what NCCL's own choice is worth.
+` + "`--tune textbook`" + ` adds what five teaching texts recommend instead, so that you can compare it with NCCL's own
+choice. It depends on ` + "`--model-size`" + `, the number of ranks and ` + "`--network`" + `.
 
 `)
 	ruleTable(b, func(r *rule) bool { return r.level == ForStudy },
-		"variable", "value", "what it is for, and what is wrong with it")
+		"variable", "value", "recommended because; flaw")
 }
 
 // forMPI writes the MPI variables of ranks.
@@ -131,12 +137,13 @@ func forMPI(b *strings.Builder) {
 	b.WriteString(`
 ## For MPI programs
 
-Every rank gets all protocols that MPI libraries use to find their peers. ` + "`--mpi=pmi1`, `pmi2` or `pmix`" + `
-serves one of them and refuses the others; ` + "`--mpi=none`" + `, and torchrun's name, offers none. Ranks,
-sizes and local ranks of this table count in the rank's MPI_COMM_WORLD. That has all ranks of the job, but with
-` + "`--world=app`" + ` those of one program, and what MPI_Comm_spawn starts has one of its own: RANK, WORLD_SIZE and
-LOCAL_RANK of the first table stay those of the whole job with ` + "`--world=app`" + `. The user's own settings of MPI
-libraries (OMPI_MCA_…, MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…) are passed on.
+Every rank can use all protocols with which MPI libraries find their peers. ` + "`--mpi=pmi1`, `pmi2` or `pmix`" + `
+serves only one of them; ` + "`--mpi=none`" + `, the default under the name torchrun, serves none.
+
+Ranks, sizes and local ranks of this table count in the rank's MPI_COMM_WORLD. It has all ranks of the job, or, with
+` + "`--world=app`" + `, those of one program; RANK, WORLD_SIZE and LOCAL_RANK still count in the whole job. Ranks of
+MPI_Comm_spawn have their own MPI_COMM_WORLD. gorun passes on your own settings of MPI libraries (OMPI_MCA_…,
+MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…).
 
 `)
 	ruleTable(b, func(r *rule) bool { return r.MPI }, "variable", "kind", "value", "reason", "defined by")
@@ -147,9 +154,9 @@ func insideSlurm(b *strings.Builder) {
 	b.WriteString(`
 ## Inside Slurm
 
-Where gorun runs inside Slurm and all nodes of its own job do, ranks find what srun would say of them, had it
-started them as the tasks of a step (identities: -x cannot set them). Outside these variables are removed. All others
-of Slurm's are passed on, SLURM_JOB_ID and SLURM_CONF among them: srun, sbatch, scontrol and other launchers work
+If gorun and all nodes of its job are inside a Slurm job, ranks get the values that srun would set for the tasks of
+a step. They are identities, so ` + "`-x`" + ` cannot set them. Elsewhere gorun removes these variables. It passes on
+all other variables of Slurm, such as SLURM_JOB_ID and SLURM_CONF, so srun, sbatch, scontrol and other launchers work
 inside a rank.
 
 `)

@@ -65,12 +65,12 @@ func (p view) worldLocalSize() string { return strconv.Itoa(p.own().MPI.LocalSiz
 // worldRules apply to all MPI libraries.
 var worldRules = slices.Concat(
 	mpiRows(ClassIdentity, "gorun",
-		given(env.VarJobWorld, "`3/8`: the rank in its MPI_COMM_WORLD and the size of that",
+		given(env.VarJobWorld, "`3/8`: the rank in its MPI_COMM_WORLD and size of that MPI_COMM_WORLD",
 			"marks gorun's MPI variables, so that those of an mpirun within a rank differ", ofRank,
 			func(p view) string { return p.worldRank() + "/" + p.worldSize() }),
 	),
 	mpiRows(ClassSetting, "GNU Fortran",
-		given("GFORTRAN_UNBUFFERED_PRECONNECTED", "`y`", "Fortran's last words are not lost, as under mpiexec", ofJob,
+		given("GFORTRAN_UNBUFFERED_PRECONNECTED", "`y`", "Fortran's last output is not lost, as under mpiexec", ofJob,
 			always("y")),
 	),
 )

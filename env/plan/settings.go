@@ -17,24 +17,24 @@ import (
 // which would override a configuration file.
 var tunedRules = slices.Concat(
 	tuned(Helps, "NCCL",
-		given("NCCL_DEBUG", "`WARN`", "NCCL says what failed, at no cost", ofNode, always("WARN")),
+		given("NCCL_DEBUG", "`WARN`", "NCCL reports the cause of a failure, at no cost", ofNode, always("WARN")),
 		given("NCCL_RAS_ADDR", "localhost and a port of this job's own; unset beside `NCCL_RAS_ENABLE=0`",
-			"jobs on one host must not share NCCL's port 28028, at which it says what its ranks do", wholeJob,
+			"jobs on one host must not share port 28028, at which NCCL reports the state of its ranks", wholeJob,
 			func(p view) string { return only(!p.hasValue("NCCL_RAS_ENABLE", "0"), p.in.RASAddr) }),
 	),
 	tuned(Needed, "NCCL",
 		given("NCCL_SOCKET_IFNAME",
 			"with several nodes `=` and the interface that the others reach the node on; `=lo` on one host that has GPUs "+
-				"and no other", "NCCL's own choice is often an interface that other nodes do not reach", ofNode,
+				"and no other", "NCCL often selects an interface that other nodes do not reach", ofNode,
 			func(p view) string { return p.socketInterface("=") }).becauseOf(view.interfaceReason),
 	),
 	tuned(Needed, "PyTorch",
 		given("GLOO_SOCKET_IFNAME",
 			"with several nodes the interface that the others reach the node on; `lo` on one host that has GPUs and no other",
-			"Gloo goes by the host's name, which is often 127.0.1.1", ofNode,
+			"Gloo uses the host's name, which often resolves to 127.0.1.1", ofNode,
 			func(p view) string { return p.socketInterface("") }),
 		given("TP_SOCKET_IFNAME", "with several nodes the interface that the others reach the node on",
-			"TensorPipe (torch.distributed.rpc) goes by the host's name, too", ofNode,
+			"TensorPipe (torch.distributed.rpc) uses the host's name, too", ofNode,
 			func(p view) string { return only(len(p.in.Nodes) > 1, p.node().Interface) }),
 	),
 	tuned(Needed, "NCCL",
@@ -47,10 +47,10 @@ var tunedRules = slices.Concat(
 			"NCCL takes all active ports, and fails where InfiniBand and Ethernet are mixed", ofNode,
 			view.rdmaPorts).becauseOf(view.rdmaReason),
 		given("NCCL_IB_ADDR_FAMILY", "`AF_INET6` where the RDMA ports over Ethernet of all hosts have IPv6 addresses alone",
-			"NCCL looks for an IPv4 address of the RDMA port otherwise", wholeJob, view.gidFamily),
+			"otherwise NCCL looks for an IPv4 address of the RDMA port", wholeJob, view.gidFamily),
 		given("NCCL_IB_GID_INDEX",
 			"with RDMA over Ethernet and an NCCL before 2.21 the index of the RoCE v2 address, where all ports of the host "+
-				"have the same", "NCCL before 2.21 takes address 0, which is RoCE v1's", ofNode, view.gidIndex),
+				"have the same", "NCCL before 2.21 uses address 0, of RoCE v1", ofNode, view.gidIndex),
 		given("NCCL_CUMEM_HOST_ENABLE", "`0` with NCCL 2.23 to 2.26.4 in a container that forbids set_mempolicy",
 			"this NCCL cannot allocate host memory in a container without CAP_SYS_NICE (docker run --cap-add SYS_NICE)",
 			wholeJob, view.cuMemHost),
@@ -66,16 +66,16 @@ var tunedRules = slices.Concat(
 	),
 	tuned(Helps, "ROCm",
 		given("HSA_NO_SCRATCH_RECLAIM", "`1` with AMD's gfx90a (MI200) and ROCm 7.13 or later",
-			"small messages take five times as long otherwise on MI200", ofNode, func(p view) string {
+			"without it small messages take five times as long on MI200", ofNode, func(p view) string {
 				h := &p.node().Host
 				return only(slices.Contains(h.GFX, "gfx90a") && since(h.ROCm, nccl.Version{Major: 7, Minor: 13}), "1")
 			}),
 		given("HSA_FORCE_FINE_GRAIN_PCIE", "`1` with several of AMD's GPUs without links between them and a ROCm before 6",
-			"GPUs reach each other's memory over PCIe only with it", wholeJob, view.fineGrain),
+			"required for access to the memory of other GPUs over PCIe", wholeJob, view.fineGrain),
 	),
 )
 
-const fastEthernet = "one TCP connection does not fill 100 Gb/s: NCCL's guide has 4 threads of 4"
+const fastEthernet = "one TCP connection does not fill 100 Gb/s; NCCL's guide recommends 4 threads with 4 sockets"
 
 // hasValue reports whether ranks have a variable with this value, from the user, their node or a configuration
 // file.
@@ -105,9 +105,9 @@ func (p view) interfaceReason() string {
 	n := p.node()
 	switch {
 	case len(p.in.Nodes) == 1:
-		return "this host has no other interface"
+		return "the only interface of this host"
 	case n.Address == "":
-		return "other nodes reach this one there"
+		return "other nodes reach this node there"
 	}
 	return "has " + n.Address + ", where other nodes reach this one"
 }

@@ -249,8 +249,8 @@ func TestRanksMustAgree(t *testing.T) {
 	in := example(t, "dgx-h100")
 	networks[2].make(&in)
 	in.Nodes[1].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_ALGO=Ring\nNCCL_TOPO_FILE=/x\n"}}
-	assert.Equal(t, []string{"NCCL_ALGO must be the same on all ranks, which hang or fail otherwise, and is not set on " +
-		"n1, Ring on n2: -x NCCL_ALGO=VALUE gives it to all"}, build(t, in).Notes)
+	assert.Equal(t, []string{"NCCL_ALGO differs between ranks, so they may hang or fail: it is not set on n1, Ring " +
+		"on n2; -x NCCL_ALGO=VALUE sets it on all"}, build(t, in).Notes)
 	in.Exports = []Export{{Name: "NCCL_ALGO", Value: "Tree", HasValue: true}}
 	assert.Empty(t, build(t, in).Notes, "-x overrides the file")
 	in.Exports = nil
@@ -271,8 +271,8 @@ func TestRanksMustAgree(t *testing.T) {
 		{Name: "NCCL_PROTO", Value: "LL", HasValue: true},
 		{Name: "NCCL_DEBUG", Value: "INFO", HasValue: true},
 	}
-	assert.Equal(t, []string{"NCCL_PROTO must be the same on all ranks, which hang or fail otherwise, and is not set on " +
-		"n1+n2, LL on n2: give each program the same -x NCCL_PROTO=VALUE"}, build(t, in).Notes,
+	assert.Equal(t, []string{"NCCL_PROTO differs between ranks, so they may hang or fail: it is not set on n1+n2, LL " +
+		"on n2; give each program the same -x NCCL_PROTO=VALUE"}, build(t, in).Notes,
 		"an -x for all would not override a program's own")
 
 	in = example(t, "dgx-h100")
@@ -329,7 +329,7 @@ func TestRDMAThatRanksCannotUse(t *testing.T) {
 	notes := build(t, in).Notes
 	require.Len(t, notes, 1)
 	assert.Contains(t, notes[0],
-		"n2: ranks cannot use InfiniBand (mlx5_0), as there is no /dev/infiniband/uverbs0, so that")
+		"n2: ranks cannot use InfiniBand (mlx5_0), as there is no /dev/infiniband/uverbs0, so NCCL")
 	joined := in
 	joined.Nodes = slices.Clone(in.Nodes)
 	for i := range joined.Nodes {

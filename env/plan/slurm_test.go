@@ -65,7 +65,8 @@ func TestSlurmOfRanksOnOneNode(t *testing.T) {
 			}
 			room := map[string]string{"in a batch script": "2(x3)", "in a step": "4"}
 			assert.Equal(t, room[name], value(t, e, 3, "SLURM_TASKS_PER_NODE"))
-			assert.Equal(t, "of the script or step that gorun is in; ranks get what is true of them", e.removed("SLURM_NTASKS"))
+			assert.Equal(t, "describes the script or step that gorun runs in; ranks get their own values",
+				e.removed("SLURM_NTASKS"))
 		})
 	}
 }
@@ -81,7 +82,7 @@ func TestNoSlurm(t *testing.T) {
 		assert.False(t, has, name)
 	}
 	assert.Equal(t, "17", value(t, e, 1, "SLURM_JOB_ID"))
-	assert.Equal(t, "of Slurm, in whose job not all of the ranks are", e.removed("SLURM_NTASKS"))
+	assert.Equal(t, "Slurm's, and some ranks are outside its job", e.removed("SLURM_NTASKS"))
 	e = build(t, job(2))
 	_, has := e.of(1, "SLURM_PROCID")
 	assert.False(t, has)
@@ -145,7 +146,7 @@ func TestExportOverridesEngine(t *testing.T) {
 	assert.Equal(t, []string{"none", "none", "none"}, values(e, in, "SLURM_CPU_BIND"))
 	in.Exports = []Export{{Name: "SLURM_PROCID", Value: "1", HasValue: true}}
 	_, err := Build(in)
-	require.ErrorContains(t, err, "SLURM_PROCID is set by gorun")
+	require.ErrorContains(t, err, "gorun sets SLURM_PROCID for each rank")
 }
 
 func TestRunLengths(t *testing.T) {

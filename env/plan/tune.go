@@ -96,13 +96,13 @@ func (b *builder) addLeft(name, reason string) { b.out.Left = append(b.out.Left,
 
 // folklore lists settings that guides recommend by habit, and why gorun does not make them.
 var folklore = []Left{
-	{"NCCL_ALGO", "NCCL chooses for every call and size; with one forced, other collectives fail"},
-	{"NCCL_PROTO", "NCCL chooses for every size; LL128 where it is not safe corrupts data"},
-	{"NCCL_NTHREADS", "NCCL knows its kernels; threads of the GPU, not of the CPU"},
-	{"NCCL_P2P_LEVEL", "NCCL knows which paths between GPUs are good; set it after a measurement"},
+	{"NCCL_ALGO", "NCCL selects one for each call and size; if one is forced, other collectives fail"},
+	{"NCCL_PROTO", "NCCL selects one for each size; LL128 corrupts data where it is unsafe"},
+	{"NCCL_NTHREADS", "NCCL knows its kernels; these are threads of the GPU, not of the CPU"},
+	{"NCCL_P2P_LEVEL", "NCCL knows the paths between GPUs; set it only after a measurement"},
 	{"NCCL_NET_GDR_LEVEL", "a wider level sends GPUDirect RDMA across sockets: slow, or a hang"},
-	{"NCCL_IB_GID_INDEX", "NCCL 2.21 and later choose it; it is nothing on InfiniBand"},
-	{"NCCL_CROSS_NIC", "all NICs are used anyway; it is about rails"},
+	{"NCCL_IB_GID_INDEX", "NCCL 2.21 and later select it; InfiniBand has none"},
+	{"NCCL_CROSS_NIC", "NCCL uses all NICs anyway; this setting is about rails"},
 }
 
 func (b *builder) joinNodes(names []string) string {

@@ -17,7 +17,7 @@ const memlockEnough = 1 << 20 // bytes
 // warn adds notes about hosts on which NCCL will fail or be slow and no setting helps.
 func (b *builder) warn() {
 	if b.in.Tune == TuneTextbook {
-		b.note("--tune textbook sets what teaching texts recommend, for study; there is something wrong with each")
+		b.note("--tune textbook sets what teaching texts recommend, for study: each setting has a flaw")
 	}
 	b.rdma = b.overHosts()
 	notes := nodeNotes{}
@@ -69,12 +69,12 @@ func (b *builder) rdmaWarnings(n *Node) []string {
 	}
 	switch {
 	case n.Host.NoVerbs:
-		return []string{fmt.Sprintf("ranks cannot use %s, as %s, so that NCCL goes by TCP, many times slower: a container "+
-			"needs --device=/dev/infiniband; -x NCCL_IB_DISABLE=1 says that TCP is meant", adapter(active[0]),
+		return []string{fmt.Sprintf("ranks cannot use %s, as %s, so NCCL uses TCP, many times slower: start "+
+			"containers with --device=/dev/infiniband, or choose TCP with `-x NCCL_IB_DISABLE=1`", adapter(active[0]),
 			n.Host.NoVerbsWhy)}
 	case n.Host.Memlock >= 0 && n.Host.Memlock < memlockEnough:
-		return []string{fmt.Sprintf("ranks may lock only %d KiB of memory, with which NCCL fails over %s: raise memlock in "+
-			"/etc/security/limits.conf; a container needs --ulimit memlock=-1", n.Host.Memlock>>10, adapter(active[0]))}
+		return []string{fmt.Sprintf("ranks may lock only %d KiB of memory, too little for NCCL over %s: raise memlock in "+
+			"/etc/security/limits.conf, or start containers with --ulimit memlock=-1", n.Host.Memlock>>10, adapter(active[0]))}
 	}
 	return nil
 }
@@ -91,12 +91,12 @@ func hostWarnings(n *Node, ranks int) (texts []string) {
 	if n.Host.Shm >= 0 && n.Host.Container != "" && ranks > 1 && n.Host.Shm < shmPerRank*int64(ranks) {
 		texts = append(texts,
 			fmt.Sprintf(
-				"/dev/shm has %d MiB, and NCCL may need %d for %d ranks: a container needs --shm-size=%dg or --ipc=host",
+				"/dev/shm has %d MiB, and NCCL may need %d MiB for %d ranks: start the container with --shm-size=%dg or --ipc=host",
 				n.Host.Shm>>20, shmPerRank>>20*ranks, ranks, max(1, (shmPerRank*ranks+1<<30-1)>>30)))
 	}
 	if n.Host.EndlessStack && n.ncclBefore(2, 28, 0) {
 		texts = append(texts,
-			fmt.Sprintf("the stack is unlimited, with which NCCL %s may crash: ulimit -s 8192 before gorun", n.Host.Library))
+			fmt.Sprintf("the stack is unlimited, so NCCL %s may crash: run `ulimit -s 8192` before gorun", n.Host.Library))
 	}
 	return texts
 }

@@ -203,7 +203,7 @@ func farProcessFaults() []hostFault {
 					return !slices.ContainsFunc(s.kind("rank"), func(m *member) bool { return m.self.lives() })
 				})
 				s.signal(s.command.Process.Pid, syscall.SIGCONT)
-			}, check: says(125, "is lost", "no message from the head for "+lease()),
+			}, check: says(125, "is lost", "no message from the launcher for "+lease()),
 		},
 	}
 	for _, shape := range []string{"none", "daemon", "bare", "stopped"} {

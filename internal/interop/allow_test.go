@@ -162,6 +162,7 @@ func TestJobRefusesOtherUsers(t *testing.T) {
 	refused := visit()
 	require.Equal(t, "false <nil>\n", refused.stdout, refused.stderr)
 	require.Contains(t, refused.stderr,
-		"it is user 54321's, and only root may connect on this host; --allow-local-users accepts every user of this host")
+		"it belongs to user 54321, and only root may connect on this host; --allow-local-users accepts every user of "+
+			"this host")
 	require.Equal(t, result{stdout: "true <nil>\n"}, visit("--allow-local-users"))
 }

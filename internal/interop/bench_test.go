@@ -35,7 +35,7 @@ func TestBenchOfTheStaticGorun(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, 125, without.ProcessState.ExitCode())
 	require.Empty(t, stdout)
-	require.Contains(t, stderr.String(), "gorun-gpu is neither in "+filepath.Dir(alone)+" nor in PATH\n")
+	require.Contains(t, stderr.String(), "gorun-gpu is not in "+filepath.Dir(alone)+" or PATH\n")
 	require.Contains(t, stderr.String(), "hint: run `make gorun-gpu` in gorun's sources, ")
 
 	inPath := exec.Command(alone, words...)

@@ -134,7 +134,7 @@ func noProgram(t *testing.T, f fleet) {
 	require.Equal(t, 125, got.code, got.stderr)
 	require.Contains(t, got.stderr, "flux-exec: Error: rank 1: "+built("gorun")+": No such file or directory")
 	require.Contains(t, got.stderr,
-		"gorun: hint: install "+built("gorun")+" where all nodes see it: on a node it is missing or different")
+		"gorun: hint: install "+built("gorun")+" where all nodes see it: it is missing on a node, or differs there")
 	pbs := append(pbsFile(t, f, "19.pbs1", "h1\nh2\n"), siteWithout+"=h2")
 	got = newSite(t, f, "pbsdsh").gorun(pbs, where...).run(t)
 	require.Equal(t, 125, got.code, got.stderr)

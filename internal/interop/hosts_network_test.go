@@ -31,14 +31,14 @@ func firewalled(t *testing.T, f fleet) {
 	got := f.gorun("-H", "h1,h2,h3", "true").run(t)
 	require.Zero(t, got.code, got.stderr)
 	require.Contains(t, got.stderr,
-		"all nodes reach h1, but h1 does not reach h3 at 10.77.1.3 (no answer, the reverse works), h2 does not reach h3")
-	require.Contains(t, got.stderr, "gorun hosts check shows more")
+		"all nodes reach h1, but h1 does not reach h3 at 10.77.1.3 (no answer; the reverse works), h2 does not reach h3")
+	require.Contains(t, got.stderr, "`gorun hosts check` shows more")
 	got = checking(f, "-q").run(t)
 	require.Equal(t, 1, got.code, got.stderr)
 	require.Regexp(t, `^1 problem
-  h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): no answer at port \d+, though port 22 answers: a `+
-		`firewall lets only some ports pass; connections that it makes itself work
-    let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones
+  h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): no answer at port \d+, though port 22 answers: `+
+		`a firewall lets only some ports pass; its own connections to others work
+    open all TCP ports between the hosts in firewalls: ranks listen on random ports
     hint: sudo nft list ruleset \|\| sudo iptables-save
 $`, got.stdout)
 	require.NoError(t, f.Impair("h3", testhosts.Impairment{}))

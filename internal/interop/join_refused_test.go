@@ -50,39 +50,38 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 	for _, c := range []intruder{
 		{
 			host: "h3", program: other, options: []string{"--node-rank", "2", "--rdzv-id", "a"},
-			says:   "it is gorun 99.0, node 0 is gorun",
-			notice: "the node h3 at 10.77.1.3 was refused: it is gorun 99.0, node 0 is gorun",
+			says:   "it runs gorun 99.0, node 0 runs gorun",
+			notice: "refused node h3 at 10.77.1.3: it runs gorun 99.0, node 0 runs gorun",
 		},
 		{
 			host: "h3", options: []string{"--nnodes", "4", "--node-rank", "2", "--rdzv-id", "a"},
 			says:   "it expects 4 nodes, node 0 expects 3 (--nnodes)",
-			notice: "the node h3 at 10.77.1.3 was refused: it expects 4 nodes",
+			notice: "refused node h3 at 10.77.1.3: it expects 4 nodes",
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "1", "--rdzv-id", "a"},
-			says: "node rank 1 is here twice: h2 (10.77.1.2) came first, then h4 (10.77.1.4)",
-			notice: "the node h4 at 10.77.1.4 was refused: node rank 1 is here twice: h2 (10.77.1.2) came first, then h4 " +
-				"(10.77.1.4)",
+			says:   "two nodes have node rank 1: h2 (10.77.1.2) joined first, then h4 (10.77.1.4)",
+			notice: "refused node h4 at 10.77.1.4: two nodes have node rank 1: h2 (10.77.1.2) joined first, then h4 (10.77.1.4)",
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "0", "--rdzv-id", "a", "--rdzv-conf", "timeout=1"},
-			says: "1 of 3 nodes have joined (node 0 h4); missing: node rank [1-2]; h1 is not an address of this host: is " +
-				"--node-rank 0 meant for another one?\n",
+			says: "1 of 3 nodes have joined (node 0 h4); missing: node rank [1-2]; h1 is not an address of this " +
+				"host: does --node-rank 0 belong to another host?\n",
 		},
 		{
 			host: "h3", options: []string{"--node-rank", "2", "--rdzv-id", "b"},
 			says:   `it belongs to job "b", node 0 to job "a" (--rdzv-id)`,
-			notice: `was refused: it belongs to job "b", node 0 to job "a"`,
+			notice: `: it belongs to job "b", node 0 to job "a"`,
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--insecure-join"}, without: "GORUN_TOKEN",
-			says:   "node 0 requires a token: give this node the same one (--token-file, GORUN_TOKEN, or",
-			notice: "a node at 10.77.1.4 was refused: node 0 requires a token",
+			says:   "node 0 requires a token: give this node the same token (--token-file, GORUN_TOKEN, or",
+			notice: "refused a node at 10.77.1.4: node 0 requires a token",
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--token-file", otherToken},
-			says:   "its token is not that of this node (--token-file, GORUN_TOKEN)",
-			notice: "a node at 10.77.1.4 was refused: its token is not that of node 0",
+			says:   "its token differs from this node's (--token-file, GORUN_TOKEN)",
+			notice: "refused a node at 10.77.1.4: its token differs from node 0's",
 		},
 	} {
 		program := c.program
@@ -117,8 +116,8 @@ func TestTorchrunDialsIn(t *testing.T) {
 	theirs := a.on("h3", torchrun, "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d", "--rdzv-endpoint",
 		"h1:29400",
 		"--rdzv-conf", "read_timeout=1,join_timeout=1", "--log-dir", os.DevNull, "--no-python", "/bin/true").start(t)
-	const report = "a PyTorch client dialled in from 10.77.1.3, where no rank of this job runs yet: a torchrun, or a " +
-		"script without a launcher; start gorun there instead, as on this node\n"
+	const report = "a PyTorch client connected from 10.77.1.3, where this job has no ranks: torchrun, or a script " +
+		"without a launcher; start gorun there as on this node\n"
 	require.True(t, all["h1"].until(t, &all["h1"].stderr, report, 1))
 	all["h2"] = a.on("h2", built("gorun"), "--nnodes", "2", "--rdzv-id", "100", "--rdzv-backend", "c10d",
 		"--rdzv-endpoint", "h1:29400", "hostname").with(knownToken).start(t)

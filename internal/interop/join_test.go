@@ -283,7 +283,8 @@ func TestJoinedHostsEndTogether(t *testing.T) {
 			map[string]int{"": 125},
 			map[string]string{
 				"h1": "h2 is lost",
-				"h2": "node 0 (h1) is lost: no message from the head for 5s: its link is cut, or its host hangs\n",
+				"h2": "node 0 (h1) is lost: no message from the launcher for 5s: the connection is cut, or the " +
+					"launcher's host hangs\n",
 				"h3": "h2 is lost", "h4": "h2 is lost",
 			},
 		},

@@ -61,8 +61,8 @@ func TestMPIProgramsThatCannotAsk(t *testing.T) {
 			assert.NotContains(t, got.stderr, "cannot ask gorun for its rank")
 			continue
 		}
-		assert.Regexp(t, `process \d+, which rank 0 has started, `+want+
-			`.* cannot ask gorun for its rank: descriptor 3, which PMI_FD names, was closed by what started it; --pmi-port`,
+		assert.Regexp(t, `process \d+, a child of rank 0, `+want+
+			`.* cannot ask gorun for its rank: its parent closed descriptor 3 \(PMI_FD\); add .--pmi-port`,
 			got.stderr)
 	}
 }
@@ -106,6 +106,6 @@ func TestUnknownClientsAtPMIPort(t *testing.T) {
 	assert.Equal(t, helloLines(2, 0, universe(library, 2), everybody(2)), linesOf("rank "+rest))
 	assert.Equal(t, 1,
 		strings.Count(got.stderr,
-			"a process that came to PMI_PORT is not served: it says that it is rank 0, which did not start it (pid "),
+			"refused a process that connected to PMI_PORT: it claims rank 0, whose process (pid "),
 		got.stderr)
 }

@@ -130,16 +130,16 @@ func TestTopoAsksNVML(t *testing.T) {
 		note  string
 	}{
 		"nodriver": {
-			[]string{"NVIDIA Fake", "NVIDIA Fake"}, "NVIDIA's library tells nothing (nvmlInit: Driver Not Loaded): NVLinks, " +
-				"memory and users of the GPUs are not known",
+			[]string{"NVIDIA Fake", "NVIDIA Fake"}, "NVIDIA's library reports nothing (nvmlInit: Driver Not Loaded): " +
+				"NVLinks, memory and users of the GPUs are unknown",
 		},
 		"lost": {
-			[]string{"NVIDIA Fake 1", "NVIDIA Fake 2"}, "NVIDIA's library fails for the GPU 0000:03:00.0 " +
-				"(nvmlDeviceGetMemoryInfo: GPU is lost): its other facts are unknown",
+			[]string{"NVIDIA Fake 1", "NVIDIA Fake 2"}, "NVIDIA's library fails for GPU 0000:03:00.0 " +
+				"(nvmlDeviceGetMemoryInfo: GPU is lost): its other properties are unknown",
 		},
 		"crash": {
 			[]string{"NVIDIA Fake", "NVIDIA Fake"},
-			"gorun-gpu: exit status 2: SIGSEGV: segmentation violation): NVLinks, memory and users of the GPUs are not known",
+			"gorun-gpu: exit status 2: SIGSEGV: segmentation violation): NVLinks, memory and users of the GPUs are unknown",
 		},
 	} {
 		gpus, notes := showTopo(t, topo.with(libraryFails+"="+fails))
@@ -167,14 +167,14 @@ func TestWithoutGorunGPU(t *testing.T) {
 	t.Parallel()
 	gpus, notes := showTopo(t, onFourGPUs(t, built("gorun"), false, "topo", "--json"))
 	assert.Len(t, gpus, 4)
-	missing := "NVIDIA's library was not asked (gorun-gpu is neither in " + bin + " nor in PATH): "
-	assert.Equal(t, 1, strings.Count(notes, missing+"NVLinks, memory and users of the GPUs are not known"))
+	missing := "gorun did not query NVIDIA's library (gorun-gpu is not in " + bin + " or PATH): "
+	assert.Equal(t, 1, strings.Count(notes, missing+"NVLinks, memory and users of the GPUs are unknown"))
 	assert.NotContains(t, notes, "paths between GPUs")
 
 	j := onFourGPUs(t, built("gorun"), false, "--gpus", "free", "sh", "-c", whatISee)
 	got := j.run(t)
 	require.Zero(t, got.code, got.stderr)
-	assert.Equal(t, 1, strings.Count(got.stderr, missing+"who uses the GPUs is not known, all count as free\n"),
+	assert.Equal(t, 1, strings.Count(got.stderr, missing+"the users of the GPUs are unknown, so all GPUs count as free\n"),
 		got.stderr)
 	assert.Equal(t, 4, strings.Count(got.stdout, " 0,1,2,3\n"), got.stdout)
 
@@ -182,7 +182,7 @@ func TestWithoutGorunGPU(t *testing.T) {
 	require.NoError(t, err)
 	got = j.with("PATH=" + other + ":" + os.Getenv("PATH")).run(t)
 	require.Zero(t, got.code, got.stderr)
-	assert.Contains(t, got.stderr, "NVIDIA's library was not asked ("+other+"/gorun-gpu: version v7, gorun is ")
+	assert.Contains(t, got.stderr, "gorun did not query NVIDIA's library ("+other+"/gorun-gpu: version v7, gorun is ")
 }
 
 // Ranks get the GPUs that no process uses. Each rank finds its own GPU, or its partitions by names that only the
@@ -224,12 +224,13 @@ func TestPlansAskNVML(t *testing.T) {
 
 	got = dry.with(libraryFails + "=crash").run(t)
 	require.Zero(t, got.code, got.stderr)
-	assert.Contains(t, got.stderr, "SIGSEGV: segmentation violation): who uses the GPUs is not known, all count as free\n")
+	assert.Contains(t, got.stderr, "SIGSEGV: segmentation violation): the users of the GPUs are unknown, so all GPUs "+
+		"count as free\n")
 	assert.Contains(t, got.stdout, "0,1,2,3")
 
 	got = dry.with(libraryBusy+"=0", libraryFails+"=lost").run(t)
 	require.Zero(t, got.code, got.stderr)
-	assert.Contains(t, got.stderr, "NVIDIA's library fails for these GPUs, they do not count as free: 0000:03:00.0\n")
+	assert.Contains(t, got.stderr, "NVIDIA's library fails for these GPUs, so they do not count as free: 0000:03:00.0\n")
 	assert.Contains(t, got.stdout, "GPU-1,GPU-3")
 
 	got = onFourGPUs(t, "", false, "--gpus", "free", "--dry-run", "true").with(libraryBusy + "=0123").run(t)

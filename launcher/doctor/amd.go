@@ -22,7 +22,7 @@ func amdChecks() []Check {
 		{
 			"amd-errors", "gpu",
 			"errors of AMD's GPUs: uncorrectable ones that their RAS counts, and resets in the kernel's log",
-			"Such a GPU ends the job ('HSA_STATUS_ERROR', 'GPU reset begin'), or computes nonsense.",
+			"Such a GPU ends the job ('HSA_STATUS_ERROR', 'GPU reset begin'), or computes wrong results.",
 			each(amdErrors),
 		},
 		{
@@ -33,15 +33,15 @@ func amdChecks() []Check {
 		},
 		{
 			"large-bar", "gpu",
-			"whether all memory of AMD's GPUs can be reached over PCIe (large BAR)",
+			"whether PCIe reaches all memory of AMD's GPUs (large BAR)",
 			"Without it other GPUs and adapters reach a window of 256 MiB: no peer-to-peer access, and RCCL copies " +
 				"through the host's memory.",
 			each(largeBAR),
 		},
 		{
 			"xgmi", "gpu",
-			"AMD's GPUs without an xGMI link to some others, where most have one to each",
-			"RCCL goes over PCIe instead, at a fraction of the bandwidth.",
+			"AMD's GPUs without an xGMI link to some others, while most have one to each",
+			"RCCL uses PCIe instead, at a fraction of the bandwidth.",
 			each(xgmi),
 		},
 	}

@@ -12,7 +12,7 @@ func clockChecks() []Check {
 	return []Check{{
 		"clock", "clock",
 		"whether the hosts' clocks agree to a second",
-		"Logs and file times are compared over hosts, and credentials of munge, Kerberos and TLS expire by the clock.",
+		"You compare logs and file times between hosts, and MUNGE, Kerberos and TLS credentials expire by the clock.",
 		each(func(h *Host, r report) {
 			if h.Clock == nil || math.Abs(h.Clock.Ahead)-h.Clock.Uncertainty < maxClockOffset {
 				return

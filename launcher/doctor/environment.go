@@ -4,8 +4,8 @@ package doctor
 func environmentChecks() []Check {
 	return []Check{{
 		"environment", "environment",
-		"variables of NCCL, RCCL, PyTorch and MPI that are unknown, or do harm",
-		"A misspelt variable does nothing, and one that forces an algorithm or a device makes other hosts fail.",
+		"unknown or harmful variables of NCCL, RCCL, PyTorch and MPI",
+		"A misspelled variable has no effect, and one that forces an algorithm or a device makes other hosts fail.",
 		func(c *Cluster, r report) {
 			pass := func(r report, notes []Finding) {
 				for _, f := range notes {

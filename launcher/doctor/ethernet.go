@@ -15,7 +15,7 @@ func ethernetChecks() []Check {
 		{
 			"mtu", "ethernet",
 			"whether the interfaces of one network have the same MTU on all hosts",
-			"Long packets to the host with the small MTU are lost: short messages pass, and the first long one hangs.",
+			"The network loses long packets to the host with the small MTU: short messages pass, and the first long one hangs.",
 			func(c *Cluster, r report) {
 				mtu := func(i Interface) int { return i.MTU }
 				c.networks(r, mtu, func(i Interface, r report, own, most int, others string) {
@@ -27,7 +27,7 @@ func ethernetChecks() []Check {
 		{
 			"speed", "ethernet",
 			"whether the interfaces of one network have the same speed on all hosts",
-			"A bad cable makes 1 Gb/s of 10: all ranks wait for that host.",
+			"A bad cable turns 10 Gb/s into 1 Gb/s: all ranks wait for that host.",
 			func(c *Cluster, r report) {
 				mbps := func(i Interface) int { return i.Mbps }
 				c.networks(r, mbps, func(i Interface, r report, own, most int, others string) {
@@ -49,7 +49,7 @@ func ethernetChecks() []Check {
 		{
 			"drops", "ethernet",
 			"interfaces that receive packets with errors, or lose them",
-			"TCP slows down at every packet that is lost: one in a thousand halves the bandwidth.",
+			"TCP slows down at every lost packet: one in a thousand halves the bandwidth.",
 			eachInterface(func(_ *Host, i Interface, r report) {
 				const enough = 100_000 // packets for a meaningful share
 				bad := i.Errors + i.Dropped
@@ -65,7 +65,7 @@ func ethernetChecks() []Check {
 		{
 			"carrier", "ethernet",
 			"interfaces with an address whose cable is not connected",
-			"Other hosts may use that address, and wait for an answer.",
+			"Other hosts may try that address and wait for an answer.",
 			eachInterface(func(h *Host, i Interface, r report) {
 				if i.Up && !i.Carrier && len(usable(i)) > 0 && !h.Portable {
 					r.warn(i.Name+" has an address and no carrier", i.file("carrier")+" is 0, "+i.Prefixes[0],

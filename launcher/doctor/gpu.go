@@ -16,14 +16,14 @@ func gpuChecks() []Check {
 	return []Check{
 		{
 			"gpu-driver", "gpu",
-			"GPUs on the PCI bus that no driver serves",
-			"Programs do not see them, and a job has fewer ranks than was meant.",
+			"GPUs on the PCI bus without a driver",
+			"Programs cannot use them, and a job has fewer ranks than you expect.",
 			each(gpuDriver),
 		},
 		{
 			"gpu-library", "gpu",
-			"whether NVIDIA's library answers, and belongs to the driver that is loaded",
-			"After an update of the driver CUDA fails until the module is loaded anew: 'Driver/library version mismatch'.",
+			"whether NVIDIA's library answers and matches the loaded driver",
+			"After a driver update CUDA fails until the module is reloaded: 'Driver/library version mismatch'.",
 			each(gpuLibrary),
 		},
 		{
@@ -35,52 +35,51 @@ func gpuChecks() []Check {
 		{
 			"gpu-count", "gpu",
 			"whether all hosts have as many GPUs, of one model",
-			"A GPU that fell off the bus is missed here first. The slowest model limits a job's speed.",
+			"A GPU that fell off the bus is missing here first. The slowest model limits a job's speed.",
 			gpuCount,
 		},
 		{
 			"driver-differs", "gpu",
 			"whether NVIDIA's or AMD's driver has the same version on all hosts",
-			"A host with another driver may lack what the program was built for, and behaves differently.",
+			"A host with another driver may lack features that the program needs, and may behave differently.",
 			driverDiffers,
 		},
 		{
 			"cuda-driver", "gpu",
-			"whether the driver serves the CUDA that PyTorch was built for",
-			"'CUDA driver version is insufficient for CUDA runtime version'. Within one major version an older driver " +
-				"serves, too.",
+			"whether the driver supports PyTorch's CUDA version",
+			"'CUDA driver version is insufficient for CUDA runtime version'. Within one major version an older " +
+				"driver works, too.",
 			each(cudaDriver),
 		},
 		{
 			"gpu-used", "gpu",
 			"processes that compute on the GPUs",
-			"They take memory and time: 'CUDA out of memory' with a small model.",
+			"They use memory and time: a small model fails with 'CUDA out of memory'.",
 			each(gpuUsed),
 		},
 		{
 			"gpu-errors", "gpu",
-			"errors of the GPUs: lost ones, uncorrectable ECC errors, memory that waits for a reset, serious Xids in " +
-				"the kernel's log",
-			"Such a GPU ends the job, or computes nonsense. Xids of programs' own mistakes (13, 31, 43) are left out.",
+			"errors of GPUs: lost GPUs, uncorrectable ECC errors, memory that needs a reset, serious Xids in the kernel's log",
+			"Such a GPU ends the job, or computes wrong results. doctor ignores Xids that programs cause (13, 31, 43).",
 			each(gpuErrors),
 		},
 		{
 			"gpu-slowed", "gpu",
-			"GPUs that the hardware slows down now, by heat or power",
+			"GPUs that the hardware slows down now, because of heat or power",
 			"All ranks wait for the slowest GPU.",
 			each(gpuSlowed),
 		},
 		{
 			"gpu-persistence", "gpu",
 			"NVIDIA's persistence mode",
-			"Without it the driver initialises each GPU whenever a first program comes, for one to three seconds.",
+			"Without it the driver initializes each GPU again for the first program, which takes one to three seconds.",
 			each(gpuPersistence),
 		},
 		{
 			"gpu-mode", "gpu",
-			"compute modes other than the default, and GPUs in parts (MIG)",
-			"A GPU in exclusive mode takes one process. Parts of a GPU have no peer-to-peer access, and NCCL takes one " +
-				"part a rank at most.",
+			"compute modes other than the default, and divided GPUs (MIG)",
+			"A GPU in exclusive mode accepts one process. MIG instances have no peer-to-peer access, and NCCL uses " +
+				"at most one per rank.",
 			each(gpuMode),
 		},
 	}
@@ -162,7 +161,7 @@ func gpuLibrary(h *Host, r report) {
 		r.warn("NVIDIA's library cannot be queried: "+n.Facts.Error, evidence,
 			choose(h, "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...", "nvidia-smi"))
 	case n.Error != "":
-		r.note("GPUs' errors, links and users are not known: "+n.Error, evidence, "nvidia-smi")
+		r.note("GPUs' errors, links and users are unknown: "+n.Error, evidence, "nvidia-smi")
 	}
 }
 

@@ -21,8 +21,8 @@ func gpuLinkChecks() []Check {
 		{
 			"p2p", "gpu",
 			"which NVIDIA GPUs reach each other's memory, and why not",
-			"Without it NCCL copies through the host's memory. Between GPUs that NVLinks connect it is a fault of the " +
-				"hardware or of the fabric manager.",
+			"Without it NCCL copies through the host's memory. Between GPUs with NVLinks, it means a fault of the " +
+				"hardware or the fabric manager.",
 			each(peerToPeer),
 		},
 		{
@@ -33,8 +33,8 @@ func gpuLinkChecks() []Check {
 		},
 		{
 			"fabric-manager", "gpu",
-			"NVIDIA's fabric manager, where there are NVSwitches",
-			"Without it CUDA says 'system not yet initialized' (802).",
+			"NVIDIA's fabric manager, on machines with NVSwitches",
+			"Without it CUDA fails with 'system not yet initialized' (802).",
 			each(func(h *Host, r report) {
 				n := h.nvidia()
 				if n.Switches > 0 && !n.FabricManager && h.Container == "" && n.Driver != "" {
@@ -46,22 +46,22 @@ func gpuLinkChecks() []Check {
 		},
 		{
 			"iommu", "gpu",
-			"whether an IOMMU translates what GPUs and adapters write to each other",
-			"Peer-to-peer over PCIe hangs, is slow or gives wrong sums behind one that translates; RCCL asks for iommu=pt.",
+			"whether an IOMMU translates transfers between GPUs and adapters",
+			"Peer-to-peer transfers over PCIe then hang, are slow or give wrong sums; RCCL requires iommu=pt.",
 			each(iommu),
 		},
 		{
 			"acs", "gpu",
-			"access control services (ACS) of the PCI switches above GPUs; root alone can see them",
-			"They send what GPUs and adapters write to each other up to the CPU: NCCL's peer-to-peer and GPUDirect RDMA " +
-				"are slow, or hang.",
+			"access control services (ACS) of the PCI switches above GPUs; only root can see them",
+			"They route transfers between GPUs and adapters through the CPU: NCCL's peer-to-peer and GPUDirect RDMA " +
+				"are slow or hang.",
 			each(accessControl),
 		},
 		{
 			"pcie-width", "gpu",
 			"GPUs and adapters with fewer PCIe lanes than they could have",
-			"A card that sits badly has half of its bandwidth. (The rate of an idle GPU is low by itself, and is not " +
-				"looked at.)",
+			"A card that is not fully in its slot has half of its bandwidth. (doctor ignores the rate, which is low " +
+				"on idle GPUs.)",
 			each(pcieWidth),
 		},
 	}

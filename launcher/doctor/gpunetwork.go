@@ -12,7 +12,7 @@ func gpuNetworkChecks() []Check {
 		{
 			"gpudirect", "gpu",
 			"GPUDirect RDMA: nvidia_peermem, or the open driver with Linux 5.12 or newer (dma-buf)",
-			"Without it every byte between hosts is copied through the host's memory first.",
+			"Without it every byte between hosts goes through the host's memory.",
 			each(func(h *Host, r report) {
 				n := h.nvidia()
 				dmaBuf := n.Open && !before(h.Kernel, 5, 12)
@@ -26,8 +26,8 @@ func gpuNetworkChecks() []Check {
 		},
 		{
 			"gdrcopy", "gpu",
-			"GDRCopy, where there are NVIDIA GPUs and RDMA adapters",
-			"UCX and NCCL copy small messages of GPUs by it, with less latency.",
+			"GDRCopy, on hosts with NVIDIA GPUs and RDMA adapters",
+			"UCX and NCCL use it to copy small messages of GPUs with less latency.",
 			each(func(h *Host, r report) {
 				if hasNVIDIAAndRDMA(h) && !h.nvidia().GDRCopy {
 					r.note("GDRCopy is missing: small messages of GPUs have a higher latency", "no /dev/gdrdrv",
@@ -38,7 +38,7 @@ func gpuNetworkChecks() []Check {
 		{
 			"fabric-libraries", "rdma",
 			"whether libibverbs, UCX and SHARP are on all hosts, or on none",
-			"A host without libibverbs falls back to sockets; one without UCX or SHARP takes another path than its peers.",
+			"A host without libibverbs falls back to sockets; one without UCX or SHARP uses another path than its peers.",
 			fabricLibraries,
 		},
 	}

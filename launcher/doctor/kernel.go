@@ -19,42 +19,41 @@ func kernelChecks() []Check {
 		{
 			"kernel-differs", "kernel",
 			"whether the hosts run the same kernel",
-			"Drivers and adapters' firmware go with it; a host that was not updated is often the odd one.",
+			"Drivers and firmware depend on it; a host that missed an update often behaves differently.",
 			unlike(Note, func(h *Host) string { return h.Kernel }, "its kernel is %s, %s %s", "uname -r",
 				"uname -a; cat /proc/cmdline"),
 		},
 		{
 			"numa-balancing", "kernel",
 			"automatic NUMA balancing (kernel.numa_balancing)",
-			"It unmaps pages to see which CPUs use them. RCCL warns of it, and transfers of pinned memory stall; gorun " +
-				"places ranks near to their memory itself.",
+			"It unmaps pages to see which CPUs use them. RCCL warns of it, and transfers of pinned memory stall; " +
+				"gorun itself places ranks near their memory.",
 			each(numaBalancing),
 		},
 		{
 			"governor", "kernel",
 			"the CPUs' frequency governor",
-			"CPUs that clock down while they wait answer late: latency of small messages doubles.",
+			"CPUs that lower their clock while they wait respond late: the latency of small messages doubles.",
 			each(governor),
 		},
 		{
 			"ptrace", "kernel",
 			"kernel.yama.ptrace_scope and process_vm_readv",
-			"MPI libraries copy between ranks by process_vm_readv (CMA); where it is refused they fall back, or fail " +
-				"with 'Operation not permitted'.",
+			"MPI libraries copy between ranks with process_vm_readv (CMA). If the kernel refuses it, they fall back, " +
+				"or fail with 'Operation not permitted'.",
 			each(ptrace),
 		},
 		{
 			"mempolicy", "kernel",
 			"whether set_mempolicy is allowed",
-			"Docker refuses it without SYS_NICE: gorun cannot place memory, and NCCL 2.23 to 2.26 fails where it " +
-				"allocates host memory.",
+			"Docker refuses it without SYS_NICE: gorun cannot place memory, and NCCL 2.23 to 2.26 cannot allocate host memory.",
 			each(mempolicy),
 		},
 		{
 			"remove-ipc", "kernel",
-			"RemoveIPC=yes of systemd-logind, for users that are people",
-			"When a user's last session ends, systemd removes the user's shared memory, also that of running jobs: " +
-				"'unlink shared memory ... failed'.",
+			"RemoveIPC=yes of systemd-logind, for ordinary users",
+			"When a user's last session ends, systemd removes the user's shared memory, including that of running " +
+				"jobs: 'unlink shared memory ... failed'.",
 			each(func(h *Host, r report) {
 				if h.RemoveIPC == "yes" && h.UID >= firstUser && !h.Lingers {
 					r.warn("a job's shared memory is removed when its user's last session ends",
@@ -65,13 +64,13 @@ func kernelChecks() []Check {
 		},
 		{
 			"ports", "kernel",
-			"the range of ports that programs get (net.ipv4.ip_local_port_range)",
-			"Each rank listens at several; with few ports they run out.",
+			"the range of automatic ports (net.ipv4.ip_local_port_range)",
+			"Each rank listens on several; a small range runs out.",
 			each(portRange),
 		},
 		{
 			"sys", "kernel",
-			"whether /sys is there, in containers with GPUs or adapters",
+			"whether containers with GPUs or adapters have /sys",
 			"NCCL and gorun read the topology from it.",
 			each(func(h *Host, r report) {
 				if h.NoSys && len(h.Machine.GPUs) > 0 {

@@ -25,14 +25,13 @@ func limitChecks() []Check {
 		{
 			"nofile", "limits",
 			"RLIMIT_NOFILE, the number of open files",
-			"Each rank has sockets to many others, and data loaders pass files: 'Too many open files' comes late in a run.",
+			"Each rank has sockets to many others, and data loaders pass files: 'Too many open files' appears late in a run.",
 			each(nofile),
 		},
 		{
 			"nproc", "limits",
 			"RLIMIT_NPROC, the number of processes and threads of this user",
-			"Threads count: OpenMP and data loaders fail with 'Resource temporarily unavailable'. It does not hold for " +
-				"root.",
+			"Threads count: OpenMP and data loaders fail with 'Resource temporarily unavailable'. It does not apply to root.",
 			each(func(h *Host, r report) {
 				l, ok := h.Limits["nproc"]
 				if ok && l.Soft >= 0 && l.Soft < enoughProcs && h.UID != 0 {
@@ -45,7 +44,7 @@ func limitChecks() []Check {
 			"stack", "limits",
 			"RLIMIT_STACK that is too small, or unlimited with NCCL before 2.28",
 			"With 'ulimit -s unlimited' new threads get 2 MiB of stack, and NCCL before 2.28 crashes in its " +
-				"initialisation (SIGSEGV).",
+				"initialization (SIGSEGV).",
 			each(stack),
 		},
 	}

@@ -20,8 +20,8 @@ func memoryChecks() []Check {
 		{
 			"shm", "memory",
 			"/dev/shm: its type, size and free space",
-			"NCCL, MPI, PyTorch's data loaders and comm share memory there. Docker gives 64 MiB, and a rank that fills " +
-				"it dies of SIGBUS.",
+			"NCCL, MPI, PyTorch's data loaders and comm share memory there. Docker gives it 64 MiB; a rank that " +
+				"fills it dies of SIGBUS.",
 			each(shm),
 		},
 		{
@@ -38,25 +38,25 @@ func memoryChecks() []Check {
 		},
 		{
 			"cgroup-memory", "memory",
-			"the memory that cgroups allow, what of it is used, and whom the kernel killed for it",
+			"memory limits of cgroups, the memory in use, and kills by the kernel",
 			"A container or a batch job with little memory left makes the kernel kill ranks with SIGKILL, without a message.",
 			each(cgroupMemory),
 		},
 		{
 			"cgroup-pids", "memory",
-			"how many processes and threads cgroups allow (pids.max)",
-			"Threads count; beyond it fork and pthread_create fail.",
+			"cgroups' limits of processes and threads (pids.max)",
+			"Threads count; beyond the limit fork and pthread_create fail.",
 			each(cgroupPIDs),
 		},
 		{
 			"cgroup-cpu", "memory",
 			"the CPU time that cgroups allow",
-			"With less than a CPU ranks are stopped for most of the time, and collectives wait for them.",
+			"With less than one CPU, ranks are paused most of the time, and collectives wait for them.",
 			each(cgroupCPU),
 		},
 		{
 			"huge-pages", "memory",
-			"memory that is set aside for huge pages, and not used",
+			"memory reserved for huge pages and unused",
 			"Programs that do not use huge pages cannot use this memory.",
 			each(hugePages),
 		},

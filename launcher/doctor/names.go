@@ -12,14 +12,14 @@ func nameChecks() []Check {
 		{
 			"hostname", "names",
 			"whether the host's own name has an address that other hosts can use",
-			"Gloo and MPI libraries tell others the address of their own name. On Debian /etc/hosts has 127.0.1.1, an address " +
-				"that every host reaches itself at.",
+			"Gloo and MPI libraries send others the address of their own name. Debian's /etc/hosts has 127.0.1.1, " +
+				"which every host uses for itself.",
 			hostname,
 		},
 		{
 			"reverse-name", "names",
 			"whether the address of the host's name has that name",
-			"Programs that compare names (getfqdn) then do not recognize themselves.",
+			"Otherwise programs that compare names (getfqdn) do not recognize their own host.",
 			each(func(h *Host, r report) {
 				n := h.Names
 				if n == nil || len(n.Reverse) == 0 || slices.ContainsFunc(n.Reverse, func(name string) bool {

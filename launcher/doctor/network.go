@@ -4,20 +4,20 @@ func networkChecks() []Check {
 	return []Check{
 		{
 			"unreachable", "network",
-			"which hosts reach which by TCP, on random ports",
-			"Ranks listen at random ports. A firewall that drops what it does not know makes them wait for minutes.",
+			"whether hosts reach each other by TCP, on random ports",
+			"Ranks listen on random ports. A firewall that drops other packets makes them wait for minutes.",
 			measured("reach", Error),
 		},
 		{
 			"path-mtu", "network",
 			"whether large packets arrive between the hosts as small ones do",
-			"If a link on the path takes only smaller packets and no router reports it, connections are made and then stall.",
+			"If a link on the path passes only smaller packets and no router reports it, connections open and then stall.",
 			measured("mtu", Error),
 		},
 		{
 			"packet-loss", "network",
-			"how much of what hosts send to each other has to be sent again",
-			"TCP takes a lost packet for congestion and slows down: one in a hundred halves the speed, and more.",
+			"the share of resent packets between hosts",
+			"TCP treats a lost packet as congestion and slows down: one in a hundred at least halves the speed.",
 			measured("loss", Warning),
 		},
 		{
@@ -29,14 +29,14 @@ func networkChecks() []Check {
 		},
 		{
 			"network-interface", "network",
-			"interfaces that lead nowhere, and addresses that libraries may take by mistake",
+			"interfaces without a working network, and addresses that libraries may use by mistake",
 			"NCCL and Gloo choose an interface themselves if none is named.",
 			measured("interface", Error),
 		},
 		{
 			"no-address", "network",
-			"whether there is an address of the first host that all others reach",
-			"It is what MASTER_ADDR has to be.",
+			"whether the first host has an address that all others reach",
+			"MASTER_ADDR must be such an address.",
 			func(c *Cluster, r report) {
 				if c.Network.Error != "" {
 					r.about(c.names()...).fail(c.Network.Error, c.Network.Hint, "ip -br addr; ip route")

@@ -12,8 +12,8 @@ func orphanChecks() []Check {
 	return []Check{
 		{
 			"leftover-processes", "leftovers",
-			"processes of jobs of gorun whose launcher is gone",
-			"They hold GPUs, ports and memory that the next job wants.",
+			"processes of gorun jobs whose launcher has ended",
+			"They hold GPUs, ports and memory that the next job needs.",
 			each(func(h *Host, r report) {
 				const most = 64
 				var words, pids []string
@@ -28,7 +28,7 @@ func orphanChecks() []Check {
 		{
 			"leftover-shm", "leftovers",
 			"files in /dev/shm of NCCL, PyTorch and MPI that no process has mapped",
-			"They take memory until the next boot, and a full /dev/shm makes ranks die of SIGBUS.",
+			"They use memory until the next boot, and if /dev/shm is full, ranks die of SIGBUS.",
 			each(orphanShm),
 		},
 	}

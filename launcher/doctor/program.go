@@ -17,7 +17,7 @@ func programChecks() []Check {
 		{
 			"program", "program",
 			"whether each host has the program, its interpreter and the working directory",
-			"Ranks on a host that lacks one end with 126 or 127.",
+			"Ranks on a host that lacks one exit with 126 or 127.",
 			programExists,
 		},
 		{
@@ -29,13 +29,13 @@ func programChecks() []Check {
 		{
 			"architecture", "program",
 			"whether the hosts are of one architecture, and the program is built for it",
-			"A job's program runs on one kind of machine: elsewhere it is 'Exec format error'.",
+			"A program runs on one kind of machine: elsewhere it fails with 'Exec format error'.",
 			architecture,
 		},
 		{
 			"room", "program",
 			"free space for gorun's copy and in the temporary directory",
-			"What ranks write there is cut off, and gorun cannot be copied to the host.",
+			"Without it ranks' files are cut off, and gorun cannot copy itself to the host.",
 			each(diskSpace),
 		},
 	}

@@ -16,13 +16,13 @@ func pythonChecks() []Check {
 		{
 			"python-differs", "python",
 			"whether the interpreter has the same version on all hosts",
-			"Pickled objects and compiled packages do not always go from one to the other.",
+			"Pickled objects and compiled packages may not work with another version.",
 			versionCheck("Python", Warning, "python3 --version", func(p Python) string { return MinorVersion(p.Version) }),
 		},
 		{
 			"torch-differs", "python",
 			"whether PyTorch, the CUDA or ROCm that it is built for, and NumPy are the same on all hosts",
-			"Ranks of two PyTorch versions disagree on what they send: they hang, or fail with a type that is unknown.",
+			"Ranks of two PyTorch versions use different messages: they hang, or fail with an unknown type.",
 			func(c *Cluster, r report) {
 				versionCheck("PyTorch", Error, "python3 -m pip show torch",
 					func(p Python) string { return p.Packages["torch"] })(c, r)
@@ -37,7 +37,7 @@ func pythonChecks() []Check {
 		{
 			"torch-missing", "python",
 			"whether hosts lack PyTorch that others have",
-			"Ranks there end with 'No module named torch'.",
+			"Ranks there fail with 'No module named torch'.",
 			func(c *Cluster, r report) {
 				someHave := c.any(hasTorch)
 				each(func(h *Host, r report) {
@@ -51,7 +51,7 @@ func pythonChecks() []Check {
 		{
 			"nccl-differs", "python",
 			"whether NCCL is the same on all hosts",
-			"NCCL refuses to talk to another version: 'Mismatched NCCL version detected'.",
+			"NCCL refuses to connect to another version: 'Mismatched NCCL version detected'.",
 			func(c *Cluster, r report) {
 				severity := Note // unused without GPUs
 				if c.any(func(h *Host) bool { return len(h.Machine.GPUs) > 0 }) {
@@ -64,7 +64,7 @@ func pythonChecks() []Check {
 		{
 			"nccl-override", "python",
 			"whether LD_LIBRARY_PATH has a libnccl that hides PyTorch's own",
-			"The loader prefers it: an older NCCL than PyTorch was built with lacks symbols, or is slower.",
+			"The loader prefers it. An older NCCL than PyTorch's lacks symbols or is slower.",
 			each(func(h *Host, r report) {
 				p := h.Python
 				own, other := p.ownNCCL(), p.NCCL[p.Override]

@@ -15,15 +15,14 @@ func rdmaChecks() []Check {
 	return []Check{
 		{
 			"rdma-port", "rdma",
-			"ports of RDMA adapters that are down, or wait for a subnet manager",
+			"RDMA ports that are down, or wait for a subnet manager",
 			"NCCL skips them silently, and the job is slower.",
 			portState,
 		},
 		{
 			"rdma-count", "rdma",
 			"whether all hosts have as many RDMA ports that are up",
-			"Hosts of one job with unequal numbers of adapters are as fast as the fewest, or NCCL refuses ('mixed " +
-				"local Net device counts').",
+			"A job is as fast as the host with the fewest adapters, or NCCL refuses to run ('mixed local Net device counts').",
 			func(c *Cluster, r report) {
 				unlike(Warning, func(h *Host) string {
 					if h.Machine.CPUs.Len() == 0 { // not inspected in time
@@ -42,31 +41,31 @@ func rdmaChecks() []Check {
 		{
 			"link-layer", "rdma",
 			"InfiniBand and RoCE ports in one job",
-			"They cannot talk to each other, and NCCL uses one kind: 'Attempted to connect incompatible devices'.",
+			"They cannot connect to each other, and NCCL uses only one kind: 'Attempted to connect incompatible devices'.",
 			linkLayer,
 		},
 		{
 			"roce-gid", "rdma",
 			"a RoCE v2 address (GID) of each RoCE port that is up",
-			"RoCE v1 is not routed, and without an IP address a port has no v2 one: ibv_modify_qp fails with 22 or 110.",
+			"RoCE v1 is not routable, and a port without an IP address has no v2 address: ibv_modify_qp fails with 22 or 110.",
 			each(versionTwoGID),
 		},
 		{
 			"pkey", "rdma",
 			"partition keys of InfiniBand ports",
-			"Members of different partitions, and two limited members of one, cannot talk to each other.",
+			"Members of different partitions, and two limited members of one, cannot reach each other.",
 			partitionKeys,
 		},
 		{
 			"rdma-firmware", "rdma",
 			"whether adapters of one model have the same firmware",
-			"The one that was left out of an update is often the one that fails.",
+			"An adapter that missed an update is often the one that fails.",
 			firmware,
 		},
 		{
 			"uverbs", "rdma",
 			"whether /dev/infiniband/uverbs* can be opened",
-			"A container without these files has NCCL fall back to sockets: 'NET/IB : No device found'.",
+			"In a container without these files NCCL falls back to sockets: 'NET/IB : No device found'.",
 			each(openable),
 		},
 	}

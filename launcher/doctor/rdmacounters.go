@@ -60,14 +60,14 @@ func rdmaCounterChecks() []Check {
 		{
 			"rdma-errors", "rdma",
 			"errors that RDMA ports count: bad symbols and packets, links that go down and come back",
-			"A bad cable or transceiver: the link corrects and sends again, and a job is slow, or ends when it goes " +
-				"down. Some errors after a boot are normal; those that grow now are not.",
+			"The usual cause is a bad cable or transceiver: the link resends, and a job is slow, or ends if the link " +
+				"goes down. Some errors after a boot are normal; growing counters are not.",
 			each(func(h *Host, r report) { r.counters(h, linkRules, "link errors") }),
 		},
 		{
 			"rdma-loss", "rdma",
-			"packets that RDMA ports discard or send again, and RoCE ports that receive requests to slow down",
-			"InfiniBand and RoCE lose nothing where flow control (PFC, ECN) is set alike on adapters and switches; " +
+			"packets that RDMA ports discard or resend, and RoCE ports that receive requests to slow down",
+			"InfiniBand and RoCE lose no packets if adapters and switches use the same flow control (PFC, ECN); " +
 				"every loss costs milliseconds.",
 			each(func(h *Host, r report) {
 				r.counters(h, lossRules, "packets that were lost, sent again or slowed down")

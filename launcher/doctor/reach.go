@@ -9,7 +9,7 @@ func reachChecks() []Check {
 	return []Check{
 		{
 			"reach", "reach",
-			"whether gorun gets to each host and starts itself there",
+			"whether gorun can reach each host and start there",
 			"A job starts on all of its hosts or on none.",
 			func(c *Cluster, r report) {
 				for _, p := range c.Unreached {
@@ -20,7 +20,7 @@ func reachChecks() []Check {
 		{
 			"gorun-version", "reach",
 			"whether the same gorun runs on all hosts",
-			"Agents of another version may not understand this one.",
+			"Agents of another version may not understand this gorun.",
 			func(c *Cluster, r report) {
 				each(func(h *Host, r report) {
 					if h.Gorun != "" && h.Gorun != c.Gorun {
@@ -32,13 +32,13 @@ func reachChecks() []Check {
 		},
 		{
 			"same-machine", "reach",
-			"whether two names mean one machine",
-			"Ranks on both names share its CPUs, GPUs and memory, and NCCL takes them for neighbours.",
+			"whether two names refer to one machine",
+			"Ranks on both names share its CPUs, GPUs and memory, and NCCL treats them as neighbours.",
 			sameMachine,
 		},
 		{
 			Skipped, "reach",
-			"what could not be looked at in time",
+			"checks that did not finish in time",
 			"A check that did not run finds nothing.",
 			skipped,
 		},

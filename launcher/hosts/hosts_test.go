@@ -72,7 +72,7 @@ func TestParseListMistakes(t *testing.T) {
 		"n[1,]":                      {"[] is neither a number nor a range"},
 		"n[a-b]":                     {"[a-b] is neither a number nor a range"},
 		"n[[1]]":                     {"[[1] is neither a number nor a range"},
-		"n[3-1]":                     {"[3-1] runs backwards: write [1-3]"},
+		"n[3-1]":                     {"[3-1] ends before it starts: write [1-3]"},
 		"n[1":                        {`"n[1": missing ]`},
 		"n1]":                        {"] without ["},
 		"n[1-2]$":                    {`it contains '$'`},

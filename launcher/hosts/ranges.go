@@ -124,7 +124,7 @@ func expandRanges(ranges string, room int) ([]string, error) {
 		case err != nil:
 			return nil, err
 		case last < first:
-			return nil, fmt.Errorf("[%s] runs backwards: write [%s-%s]", text, high, low)
+			return nil, fmt.Errorf("[%s] ends before it starts: write [%s-%s]", text, high, low)
 		case last-first >= int64(room-len(numbers)):
 			return nil, fmt.Errorf("[%s] is more than %d hosts, the limit of a list or file", text, maxHosts)
 		}

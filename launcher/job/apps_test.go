@@ -102,5 +102,5 @@ func TestVariablesOfPrograms(t *testing.T) {
 
 	spec.Apps[0].Exports = []Export{{Name: "RANK", Value: "7", HasValue: true, From: "-env RANK 7"}}
 	_, err := NewPlan(spec, facts, testIDs, Opened{})
-	require.ErrorContains(t, err, "-env RANK 7: RANK is set by gorun")
+	require.ErrorContains(t, err, "-env RANK 7: gorun sets RANK for each rank")
 }

@@ -153,7 +153,7 @@ func (b *builder) showGPUs(in *plan.Inputs) {
 	if byIndex {
 		how = "by number, as no UUID is known"
 		b.plan.Notes = append(b.plan.Notes,
-			from+": GPUs are named by their numbers in the order of PCI addresses, since their UUIDs are not known")
+			from+": GPUs are named by their numbers in the order of PCI addresses, since their UUIDs are unknown")
 	}
 	in.Isolated, in.VisibleWhy = isolated, fmt.Sprintf("%s, %s (%s)", what, how, from)
 }

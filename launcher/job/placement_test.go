@@ -77,6 +77,6 @@ func TestRanksAwayFromTheirGPUsAreNoted(t *testing.T) {
 	plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 	require.NoError(t, err)
 	require.Equal(t,
-		[]string{"--map-by numa puts ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; --map-by gpu puts " +
-			"them near"}, plan.Notes)
+		[]string{"--map-by numa places ranks away from their GPUs: rank 1 is on NUMA node 1, its GPU on 0; --map-by " +
+			"gpu places them near their GPUs"}, plan.Notes)
 }

@@ -162,7 +162,7 @@ func TestIsolatedGPUsByNumber(t *testing.T) {
 		p.variable(7, "CUDA_VISIBLE_DEVICES").Reason)
 	assert.Equal(t, "PCI_BUS_ID", p.variable(7, "CUDA_DEVICE_ORDER").Value)
 	assert.Contains(t, p.Notes,
-		"--isolate-gpus: GPUs are named by their numbers in the order of PCI addresses, since their UUIDs are not known")
+		"--isolate-gpus: GPUs are named by their numbers in the order of PCI addresses, since their UUIDs are unknown")
 }
 
 // A program counts only the visible GPUs: chosen GPUs have to be its first ones.

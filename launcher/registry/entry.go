@@ -50,7 +50,7 @@ type Handler func(ctx context.Context, request Request, send func(part any) erro
 // is killed.
 func Register(places []string, id string, announce func(path string), handler Handler) (*Entry, error) {
 	if !isID(id) {
-		return nil, fmt.Errorf("register job: %q is no id of %d hexadecimal digits", id, idDigits)
+		return nil, fmt.Errorf("register job: %q is not an id of %d hexadecimal digits", id, idDigits)
 	}
 	path, dir, err := makePrivate(places, id, announce)
 	if err != nil {
@@ -211,7 +211,7 @@ func (e *Entry) setTimeout(set func(time.Time) error, limit time.Duration) {
 }
 
 // errOtherUser reports that the peer is another user.
-var errOtherUser = errors.New("the socket's other end is another user's")
+var errOtherUser = errors.New("the peer belongs to another user")
 
 // peerPID returns the process at the other end, which must be this user's; 0 if it is in another PID namespace.
 func peerPID(conn *net.UnixConn) (pid int, err error) {

@@ -35,31 +35,31 @@ type Request struct {
 
 // Job describes a job. Its texts may hold control bytes.
 type Job struct {
-	ID      string    `json:"job"`   // id
-	State   string    `json:"state"` // running, ending, restarting, suspended
-	Program string    `json:"program"`
-	Args    []string  `json:"arguments,omitempty"`
-	PID     int       `json:"pid"` // of the launcher
-	Began   time.Time `json:"started_at"`
-	Attempt int       `json:"attempt,omitempty"` // counts restarts
+	ID      string    `json:"job"`                 // id
+	State   string    `json:"state"`               // running, ending, restarting, suspended
+	Program string    `json:"program"`             // as on the command line
+	Args    []string  `json:"arguments,omitempty"` // of the program
+	PID     int       `json:"pid"`                 // of the launcher
+	Began   time.Time `json:"started_at"`          // when gorun started
+	Attempt int       `json:"attempt,omitempty"`   // counts restarts
 	// NumRanks is the number of ranks, Running the number that run.
 	NumRanks int      `json:"world_size"`
 	Running  int      `json:"running_rank_count"`
-	Hosts    []string `json:"hosts"`
+	Hosts    []string `json:"hosts"` // names of the job's nodes, in order
 	// At is the time of this snapshot.
 	At    time.Time `json:"at"`
-	Ranks []Rank    `json:"ranks,omitempty"`
+	Ranks []Rank    `json:"ranks,omitempty"` // state of each rank; absent if not requested
 	// Silent are hosts that did not report their ranks' usage in time.
 	Silent []string `json:"silent_hosts,omitempty"`
 }
 
 // Rank describes a rank.
 type Rank struct {
-	Rank  int    `json:"rank"`
-	Host  string `json:"host"`
+	Rank  int    `json:"rank"`           // number in the job
+	Host  string `json:"host"`           // name of its node
 	Here  bool   `json:"here,omitempty"` // the host is the server's
-	PID   int    `json:"pid,omitempty"`
-	State string `json:"state"` // "running", "sleeping", "exit 3", "SIGKILL", ...
+	PID   int    `json:"pid,omitempty"`  // of the rank's first process; absent if it has not started
+	State string `json:"state"`          // "running", "sleeping", "exit 3", "SIGKILL", ...
 	// Code is the exit code of a rank that has ended, Signal the name of the signal that killed it.
 	Code   *int   `json:"exit_code,omitempty"`
 	Signal string `json:"signal_name,omitempty"`
@@ -84,7 +84,7 @@ type Reply struct {
 
 // NCCL is the status that NCCL itself reports on its RAS port. Texts may hold control bytes.
 type NCCL struct {
-	ID string `json:"job"`
+	ID string `json:"job"` // ID of the job
 	// Addr is the address of the RAS port on each host; "": none.
 	Addr string `json:"address,omitempty"`
 	// Lines are for people: the version, and problems.
@@ -120,10 +120,10 @@ const maxPart = 64 << 20
 func readRequest(r io.Reader) (q Request, err error) {
 	line, err := bufio.NewReader(io.LimitReader(r, maxRequest)).ReadBytes('\n')
 	if err != nil {
-		return q, fmt.Errorf("read a question of at most %d bytes: %w", maxRequest, err)
+		return q, fmt.Errorf("read a query of at most %d bytes: %w", maxRequest, err)
 	}
 	if err := json.Unmarshal(line, &q); err != nil {
-		return q, fmt.Errorf("read a question: %w", err)
+		return q, fmt.Errorf("read a query: %w", err)
 	}
 	return q, nil
 }

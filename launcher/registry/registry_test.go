@@ -172,7 +172,7 @@ func TestWhatOthersMade(t *testing.T) {
 	}
 	assert.Empty(t, Find([]string{place}))
 	_, err = Register([]string{place}, "../../../etc", ignore, describe)
-	assert.ErrorContains(t, err, "no id")
+	assert.ErrorContains(t, err, "not an id")
 }
 
 // An entry that another user planted is neither found nor asked nor removed, though its socket answers and its modes

@@ -131,7 +131,7 @@ func describe(cores []core, kinds int) string {
 			ids = append(ids, c.id)
 		}
 	}
-	what := counted(len(cores), "CPU") + " without known cores"
+	what := counted(len(cores), "CPU") + " on unknown cores"
 	if len(ids) == len(cores) {
 		what = numbered("core", ids) + ", " + counted(len(cores[0].cpus), "thread")
 		if len(cores) > 1 {
@@ -188,8 +188,8 @@ var legend = []struct {
 }{
 	{markAll, "a core that you may use"},
 	{markSome, "only some of its threads"},
-	{markNone, "not allowed to you"},
-	{markIsolated, "isolated: the kernel schedules nothing there"},
+	{markNone, "not allowed for you"},
+	{markIsolated, "isolated: the kernel schedules no tasks there"},
 	{markShared, "several ranks"},
 }
 

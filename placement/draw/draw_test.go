@@ -270,11 +270,11 @@ func TestPredict(t *testing.T) {
 		})
 	}
 	_, err := draw.Predict(laptop(), 1)
-	require.ErrorContains(t, err, "two GPUs at least, this machine has 1")
+	require.ErrorContains(t, err, "needs two GPUs, this machine has 1")
 	m := pairs()
 	m.Topology = nil
 	_, err = draw.Predict(m, 1)
-	require.ErrorContains(t, err, "8 GPUs of this machine are joined is not known")
+	require.ErrorContains(t, err, "8 GPUs of this machine are unknown")
 }
 
 // bridged links GPUs in a ring that differs from PCI address order: 0-2-1-3-0.
@@ -451,9 +451,9 @@ func TestPCIeLinks(t *testing.T) {
 		why            string
 	}{
 		{linked(), 24, 20, 10, "PCIe 4.0 x16, a guess"},
-		{linked(wide), 48, 40, 10, "PCIe 5.0 x16, as the GPUs tell"},
-		{linked(wide, half), 12, 10, 10, "PCIe 5.0 x4 of x16, as the GPUs tell"},
-		{linked(placement.PCIeLink{GTps: 8, Width: 8}), 6, 5, 5, "PCIe 3.0 x8, as the GPUs tell"},
+		{linked(wide), 48, 40, 10, "PCIe 5.0 x16, as the GPUs report"},
+		{linked(wide, half), 12, 10, 10, "PCIe 5.0 x4 of x16, as the GPUs report"},
+		{linked(placement.PCIeLink{GTps: 8, Width: 8}), 6, 5, 5, "PCIe 3.0 x8, as the GPUs report"},
 		{linked(placement.PCIeLink{GTps: 3, Width: 8}), 24, 20, 10, "PCIe 4.0 x16, a guess"},
 	}
 	for _, tt := range tests {

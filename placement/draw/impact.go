@@ -102,8 +102,8 @@ func perLink(kind string, gpus []placement.GPU) float64 {
 // if the machine has fewer than two GPUs or no topology.
 func Predict(m placement.Machine, size int64) (*Impact, error) {
 	if n := len(m.GPUs); n < 2 {
-		return nil, fmt.Errorf("an all-reduce needs two GPUs, this machine has %d; try `gorun topo --example NAME "+
-			"--impact`", n)
+		return nil, fmt.Errorf("an all-reduce needs two GPUs, this machine has %d; try `gorun topo --example NAME --impact`",
+			n)
 	}
 	if m.Topology == nil {
 		return nil, fmt.Errorf("the links between the %d GPUs of this machine are unknown", len(m.GPUs))

@@ -52,7 +52,7 @@ func (p *picture) head() {
 		p.line("isolated: " + numbered("CPU", numbersOf(p.topo.Isolated)))
 	}
 	if p.topo.Virtual {
-		p.line("a virtual machine's PCI tree: how far GPUs and NICs are from each other is not known")
+		p.line("a virtual machine's PCI tree: the distances between GPUs and NICs are unknown")
 	}
 }
 
@@ -131,7 +131,7 @@ func (p *picture) allowance() string {
 	}
 	text := joined(", ", cpus, quota, limit, nodes)
 	if text == "" {
-		return "what you may use is not known"
+		return "the CPUs and memory that you may use are unknown"
 	}
 	return "you may use " + text
 }
@@ -172,7 +172,7 @@ func (p *picture) nodeTitle(id int) string {
 		memory = "no memory"
 	}
 	if memory != "" && p.topo.Memories.Len() > 0 && !p.topo.Memories.Has(id) {
-		memory += ", not allowed to you"
+		memory += ", not allowed for you"
 	}
 	return joined(" · ", fmt.Sprint("numa ", id), memory)
 }
@@ -310,7 +310,7 @@ func (p *picture) unattached() {
 	if len(all) == 0 {
 		return
 	}
-	p.line("at a NUMA node that the machine does not tell:")
+	p.line("at an unknown NUMA node:")
 	p.devices(all)
 }
 

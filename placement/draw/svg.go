@@ -77,7 +77,7 @@ func (s *sheet) draw() {
 	}
 	rest := slices.DeleteFunc(devices(s.machine), func(d device) bool { return hasCPUs(s.topo, d.bus.Node) })
 	if len(rest) > 0 {
-		below = s.texts(svgMargin, below, "at no NUMA node with CPUs, or at one that the machine does not tell:")
+		below = s.texts(svgMargin, below, "at an unknown NUMA node, or one without CPUs:")
 		below = s.drawDevices(rest, svgMargin, below)
 	}
 	for _, n := range s.topo.Nodes {
@@ -216,7 +216,7 @@ func (s *sheet) colour(cpu int) (colour, state string) {
 	case s.topo.Isolated.Has(cpu):
 		return colourIsolated, "isolated"
 	case !s.allowed(cpu):
-		return colourNone, "not allowed to you"
+		return colourNone, "not allowed for you"
 	}
 	for _, p := range s.placed {
 		if p.CPUs.Has(cpu) && s.bound() {

@@ -63,12 +63,13 @@ func TestMergeOneGPU(t *testing.T) {
 		"near another": {
 			GPU{PCI: "a", Near: cpus(5)},
 			known(func(g *placement.GPU) { g.Bus = &placement.Bus{Address: "a", Node: 1, Near: cpus(4, 5, 6, 7)} }),
-			[]string{"the kernel puts the GPU a into NUMA node 0, NVIDIA's library into 1: the latter counts"},
+			[]string{"the kernel reports NUMA node 0 for GPU a, NVIDIA's library 1: gorun uses the latter"},
 		},
 		"links that are down": {
 			GPU{PCI: "a", Down: 18},
 			known(nil),
-			[]string{"the 18 NVLinks of the GPU a are down: on a machine with NVSwitch, is the fabric manager running?"},
+			[]string{"all 18 NVLinks of GPU a are down: on a machine with NVSwitch, check with `systemctl status " +
+				"nvidia-fabricmanager`"},
 		},
 		"some links are down": {GPU{PCI: "a", Down: 1, Switched: 17}, known(nil), nil},
 	} {
@@ -159,8 +160,8 @@ func TestNeedsLibrary(t *testing.T) {
 func TestComplete(t *testing.T) {
 	gone := errors.New("nobody to ask")
 	reported := Facts{GPUs: []GPU{{PCI: "a", UUID: "GPU-1", Name: "H100", Near: cpus(5)}}, Notes: []string{"strange"}}
-	silent := "NVIDIA's library does not tell who uses these GPUs, they count as free: a"
-	lost := "NVIDIA's library fails for these GPUs, they do not count as free: b"
+	silent := "NVIDIA's library does not report the users of these GPUs, so they count as free: a"
+	lost := "NVIDIA's library fails for these GPUs, so they do not count as free: b"
 	for name, test := range map[string]struct {
 		query Query
 		facts Facts
@@ -168,23 +169,24 @@ func TestComplete(t *testing.T) {
 		notes []string
 	}{
 		"everything, no answer": {
-			Query{All: true}, Facts{}, gone, []string{"nobody to ask: NVLinks, memory and users of the GPUs are not known"},
+			Query{All: true}, Facts{}, gone, []string{"nobody to ask: NVLinks, memory and users of the GPUs are unknown"},
 		},
 		"free ones, no answer": {
-			Query{Users: true}, Facts{}, gone, []string{"nobody to ask: who uses the GPUs is not known, all count as free"},
+			Query{Users: true}, Facts{}, gone, []string{"nobody to ask: the users of the GPUs are unknown, so all " +
+				"GPUs count as free"},
 		},
 		"two queries, no driver": {
 			Query{Names: true, Links: true},
 			Facts{Error: "no driver"},
 			nil,
-			[]string{"NVIDIA's library tells nothing (no driver): UUIDs of GPUs and of their parts (MIG) are not known; " +
-				"NVLinks are not known"},
+			[]string{"NVIDIA's library reports nothing (no driver): UUIDs of GPUs and MIG instances are unknown; " +
+				"NVLinks are unknown"},
 		},
 		"free ones, unknown": {
 			Query{Users: true},
 			reported, nil,
 			[]string{
-				"strange", "the kernel puts the GPU a into NUMA node 0, NVIDIA's library into 1: the latter counts",
+				"strange", "the kernel reports NUMA node 0 for GPU a, NVIDIA's library 1: gorun uses the latter",
 				lost, silent,
 			},
 		},
@@ -215,7 +217,7 @@ func TestComplete(t *testing.T) {
 	}
 	m := host()
 	assert.Empty(t, Query{All: true}.Complete(&m, Facts{Error: "no driver"}, nil))
-	assert.Equal(t, []string{"nobody to ask: NVIDIA's GPUs, of which no file tells here, are not known"},
+	assert.Equal(t, []string{"nobody to ask: NVIDIA GPUs are unknown, since no file here describes them"},
 		Query{All: true}.Complete(&m, Facts{}, gone))
 }
 

@@ -116,7 +116,7 @@ func (g *merger) place(gpu *placement.GPU, near placement.CPUSet) {
 	case gpu.Bus.Node == home.ID:
 		return
 	case gpu.Bus.Node >= 0:
-		g.note("the kernel puts the GPU %s into NUMA node %d, NVIDIA's library into %d: the latter counts", gpu.PCI,
+		g.note("the kernel reports NUMA node %[2]d for GPU %[1]s, NVIDIA's library %[3]d: gorun uses the latter", gpu.PCI,
 			gpu.Bus.Node, home.ID)
 	}
 	gpu.Bus.Node, gpu.Bus.Near = home.ID, home.CPUs
@@ -141,7 +141,8 @@ func (g *merger) connect(gpu *placement.GPU, reported GPU, all []GPU) {
 	}
 	gpu.Peers = append(gpu.Peers, reported.Peers...)
 	if reported.Down > 0 && reported.Switched == 0 && len(reported.Links) == 0 {
-		g.note("the %d NVLinks of the GPU %s are down: on a machine with NVSwitch, is the fabric manager running?",
+		g.note("all %d NVLinks of GPU %s are down: on a machine with NVSwitch, check with `systemctl status "+
+			"nvidia-fabricmanager`",
 			reported.Down, gpu.PCI)
 	}
 }

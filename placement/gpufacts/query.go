@@ -60,7 +60,7 @@ func (w Query) Complete(m *placement.Machine, f Facts, err error) (notes []strin
 	case f.Error != "" && gpus == 0: // no note is necessary without NVIDIA GPUs
 		return nil
 	case f.Error != "":
-		return []string{fmt.Sprintf("NVIDIA's library tells nothing (%s): %s", f.Error, w.unknown(gpus))}
+		return []string{fmt.Sprintf("NVIDIA's library reports nothing (%s): %s", f.Error, w.unknown(gpus))}
 	case !w.All && !w.Users && !w.Names:
 		f = f.paths()
 	}
@@ -74,19 +74,19 @@ func (w Query) Complete(m *placement.Machine, f Facts, err error) (notes []strin
 // unknown describes the facts that are unavailable without the library.
 func (w Query) unknown(gpus int) string {
 	if gpus == 0 {
-		return "NVIDIA's GPUs, of which no file tells here, are not known"
+		return "NVIDIA GPUs are unknown, since no file here describes them"
 	}
 	if w.All {
-		return "NVLinks, memory and users of the GPUs are not known"
+		return "NVLinks, memory and users of the GPUs are unknown"
 	}
 	var parts []string
 	for _, part := range []struct {
 		selected bool
 		text     string
 	}{
-		{w.Users, "who uses the GPUs is not known, all count as free"},
-		{w.Names, "UUIDs of GPUs and of their parts (MIG) are not known"},
-		{w.Links, "NVLinks are not known"},
+		{w.Users, "the users of the GPUs are unknown, so all GPUs count as free"},
+		{w.Names, "UUIDs of GPUs and MIG instances are unknown"},
+		{w.Links, "NVLinks are unknown"},
 	} {
 		if part.selected {
 			parts = append(parts, part.text)
@@ -115,10 +115,11 @@ func judgeSilent(m *placement.Machine, f Facts) (notes []string) {
 		}
 	}
 	if len(lost) > 0 {
-		notes = append(notes, "NVIDIA's library fails for these GPUs, they do not count as free: "+strings.Join(lost, ", "))
+		notes = append(notes,
+			"NVIDIA's library fails for these GPUs, so they do not count as free: "+strings.Join(lost, ", "))
 	}
 	if len(silent) > 0 {
-		notes = append(notes, "NVIDIA's library does not tell who uses these GPUs, they count as free: "+
+		notes = append(notes, "NVIDIA's library does not report the users of these GPUs, so they count as free: "+
 			strings.Join(silent, ", "))
 	}
 	return notes

@@ -33,7 +33,7 @@ func ask[T any](d *device, function string, question func() (T, nvml.Return), st
 	answer, ret := question()
 	if err := errorOf(function, ret); err != nil {
 		d.facts.Failed = true
-		d.library.note("NVIDIA's library fails for the GPU %s (%v): its other facts are unknown", d.facts.PCI, err)
+		d.library.note("NVIDIA's library fails for GPU %s (%v): its other properties are unknown", d.facts.PCI, err)
 	}
 	if ret == nvml.SUCCESS {
 		store(answer)

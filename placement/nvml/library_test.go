@@ -203,7 +203,7 @@ func TestAffinity(t *testing.T) {
 	assert.Equal(t, want.GPUs[1].Bus, got.GPUs[1].Bus)
 	assert.Equal(t, &placement.Bus{Address: "0000:47:00.0", Node: 1, Near: got.Topology.Nodes[1].CPUs}, got.GPUs[2].Bus)
 	assert.Equal(t, []string{
-		"the kernel puts the GPU 0000:0f:00.0 into NUMA node 0, NVIDIA's library into 3: the latter counts",
+		"the kernel reports NUMA node 0 for GPU 0000:0f:00.0, NVIDIA's library 3: gorun uses the latter",
 	}, got.Notes)
 }
 
@@ -265,7 +265,8 @@ func TestLinksAreDown(t *testing.T) {
 	assert.Empty(t, got.GPUs[0].Links)
 	require.Len(t, got.Notes, 8)
 	assert.Equal(t,
-		"the 18 NVLinks of the GPU 0000:1b:00.0 are down: on a machine with NVSwitch, is the fabric manager running?",
+		"all 18 NVLinks of GPU 0000:1b:00.0 are down: on a machine with NVSwitch, check with `systemctl status "+
+			"nvidia-fabricmanager`",
 		got.Notes[0])
 }
 
@@ -413,8 +414,8 @@ func TestLibraryThatTellsNothing(t *testing.T) {
 	s := dgxh100.New()
 	complete(s, whole)
 	s.InitFunc = func() nvml.Return { return nvml.ERROR_LIB_RM_VERSION_MISMATCH }
-	want.Notes = []string{"NVIDIA's library tells nothing (nvmlInit: " + nvml.ERROR_LIB_RM_VERSION_MISMATCH.String() +
-		"): NVLinks, memory and users of the GPUs are not known"}
+	want.Notes = []string{"NVIDIA's library reports nothing (nvmlInit: " + nvml.ERROR_LIB_RM_VERSION_MISMATCH.String() +
+		"): NVLinks, memory and users of the GPUs are unknown"}
 	merge(&got, askLibrary(s))
 	assert.Equal(t, want, got)
 

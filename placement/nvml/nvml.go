@@ -66,7 +66,7 @@ func askLibrary(lib nvml.Interface) gpufacts.Facts {
 	switch ret := lib.Init(); ret {
 	case nvml.SUCCESS:
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return gpufacts.Facts{Error: "libnvidia-ml.so.1 is not found"}
+		return gpufacts.Facts{Error: "cannot find libnvidia-ml.so.1"}
 	default:
 		return gpufacts.Facts{Error: fmt.Sprintf("nvmlInit: %s", ret.String())}
 	}
@@ -78,7 +78,7 @@ func askLibrary(lib nvml.Interface) gpufacts.Facts {
 		if err == nil {
 			err = errors.New("unknown")
 		}
-		l.note("NVIDIA's library does not tell how many GPUs there are: %v", err)
+		l.note("NVIDIA's library does not report the number of GPUs: %v", err)
 		return l.facts
 	}
 	if l.has("nvmlSystemGetCudaDriverVersion") {
@@ -116,7 +116,7 @@ func (l *library) find(n int) (gpus []*device) {
 				continue
 			}
 		}
-		l.note("NVIDIA's library does not tell of its GPU %d: %s: %s", i, failed, ret.String())
+		l.note("NVIDIA's library does not describe its GPU %d: %s: %s", i, failed, ret.String())
 	}
 	return gpus
 }

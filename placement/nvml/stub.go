@@ -9,5 +9,5 @@ const Linked = false
 
 // Ask returns an error in the facts, because this program was built without cgo.
 func Ask() gpufacts.Facts {
-	return gpufacts.Facts{Error: "this program was built without cgo"}
+	return gpufacts.Facts{Error: "gorun was built without cgo"}
 }

@@ -62,7 +62,7 @@ func stubbed(t *testing.T) (m placement.Machine, asked bool) {
 func TestStubWithoutDriver(t *testing.T) {
 	if m, asked := stubbed(t); asked {
 		assert.Equal(t, []string{
-			"NVIDIA's library tells nothing (nvmlInit: Driver Not Loaded): NVLinks, memory and users of the GPUs are not known",
+			"NVIDIA's library reports nothing (nvmlInit: Driver Not Loaded): NVLinks, memory and users of the GPUs are unknown",
 		}, m.Notes)
 	}
 }
@@ -78,8 +78,8 @@ func TestStubNearlyEmpty(t *testing.T) {
 func TestStubNoLibrary(t *testing.T) {
 	if m, asked := stubbed(t); asked {
 		assert.Equal(t, []string{
-			"NVIDIA's library tells nothing (libnvidia-ml.so.1 is not found): NVLinks, memory and users of the GPUs are not " +
-				"known",
+			"NVIDIA's library reports nothing (cannot find libnvidia-ml.so.1): NVLinks, memory and users of the GPUs " +
+				"are unknown",
 		}, m.Notes)
 	}
 }

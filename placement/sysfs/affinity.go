@@ -20,10 +20,10 @@ func Affinity() (placement.CPUSet, error) {
 			return placement.CPUSetOf(mask[:n/8]), nil
 		}
 		if err != unix.EINVAL {
-			return placement.CPUSet{}, fmt.Errorf("the allowed CPUs are not known: sched_getaffinity: %w", err)
+			return placement.CPUSet{}, fmt.Errorf("read the allowed CPUs: sched_getaffinity: %w", err)
 		}
 	}
-	return placement.CPUSet{}, fmt.Errorf("the allowed CPUs are not known: sched_getaffinity: %w", unix.EINVAL)
+	return placement.CPUSet{}, fmt.Errorf("read the allowed CPUs: sched_getaffinity: %w", unix.EINVAL)
 }
 
 // getAffinity fills a mask for the calling thread and returns the number of bytes used.

@@ -29,7 +29,7 @@ type membership struct {
 func (r *reader) readLimits(needs Needs) {
 	table, ok := r.text("proc/self/cgroup")
 	if !ok {
-		r.note("CPU quota and memory limit are not known: /proc/self/cgroup cannot be read")
+		r.note("CPU quota and memory limit are unknown: cannot read /proc/self/cgroup")
 		return
 	}
 	if needs.CPUs {
@@ -95,7 +95,7 @@ func (r *reader) groupQuota(m membership, dir string) (cpus float64, limited boo
 	q, errQ := strconv.ParseInt(quota, 10, 64)
 	p, errP := strconv.ParseInt(period, 10, 64)
 	if errQ != nil || errP != nil || q <= 0 || p <= 0 {
-		r.note("CPU quota %q of period %q in /%s is not understood and not regarded", quota, period, name)
+		r.note("ignored the CPU quota %q with the period %q in /%s, which is not a number", quota, period, name)
 		return 0, false
 	}
 	return float64(q) / float64(p), true
@@ -115,7 +115,7 @@ func (r *reader) memoryLimit(m membership) int64 {
 		}
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 {
-			r.note("memory limit %q in /%s is not understood and not regarded", text, dir+file)
+			r.note("ignored the memory limit %q in /%s, which is not a number", text, dir+file)
 			return
 		}
 		lowest = min(lowest, n)
@@ -149,7 +149,7 @@ func (r *reader) locate(m membership) (top, group string) {
 		customary = []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"}
 	}
 	if strings.HasPrefix(m.path, "/..") {
-		r.note("limits of the %s cgroup %s are not known: it lies outside of this cgroup namespace", m.controller, m.path)
+		r.note("limits of the %s cgroup %s are unknown: it is outside this cgroup namespace", m.controller, m.path)
 		return "", ""
 	}
 	for _, dir := range customary {
@@ -166,7 +166,7 @@ func (r *reader) locate(m membership) (top, group string) {
 		}
 		return mount.dir, "/" // a namespace that is invisible in /proc
 	}
-	r.note("limits of the %s cgroup %s are not known: it is mounted nowhere", m.controller, m.path)
+	r.note("limits of the %s cgroup %s are unknown: it is not mounted", m.controller, m.path)
 	return "", ""
 }
 

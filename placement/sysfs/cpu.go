@@ -100,7 +100,7 @@ func (c *cpuReader) group(list func(cpu int) (placement.CPUSet, bool)) level {
 func (c *cpuReader) packages() level {
 	l := c.group(c.list("topology/package_cpus_list", "topology/core_siblings_list"))
 	if i := slices.Index(l, -1); i >= 0 {
-		c.note("the package of CPU %d is not known: taken for the first one's", c.ids[i])
+		c.note("the package of CPU %d is unknown: gorun assumes the first", c.ids[i])
 	}
 	for i := range l {
 		if l[i] < 0 {
@@ -125,7 +125,7 @@ func (c *cpuReader) cores() level {
 		return set, ok
 	})
 	if strange {
-		c.note("hardware threads are not known: the kernel lists more than %d for a core; every CPU counts as a core",
+		c.note("hardware threads are unknown: the kernel lists more than %d for a core, so every CPU counts as a core",
 			maxThreads)
 	}
 	for i := range l {

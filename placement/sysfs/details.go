@@ -11,7 +11,7 @@ import (
 )
 
 // errDevices is the reason for not describing a machine in detail.
-var errDevices = errors.New("it has GPUs or RDMA devices, whose places are not described")
+var errDevices = errors.New("its GPUs or RDMA devices have unknown places")
 
 // ReadDetails reads the topology of this machine with all details that the kernel reports. It returns
 // an error if the machine has devices that it cannot describe: GPUs or RDMA devices.

@@ -95,5 +95,5 @@ func TestNoDetailsAreBetterThanPoorOnes(t *testing.T) {
 	m, tree := withoutDevices(t, "hybrid")
 	delete(tree.MapFS, cpuDir+"/online")
 	_, _, err = ReadDetailsFS(tree.MapFS, m.CPUs)
-	require.ErrorContains(t, err, "the online CPUs are not known")
+	require.ErrorContains(t, err, "the online CPUs are unknown")
 }

@@ -68,7 +68,8 @@ func (r *reader) given(gpus []placement.GPU, minors []string) []placement.GPU {
 	case len(given) == 0 && !r.inContainer():
 		return gpus
 	case len(given) < len(gpus):
-		r.note("%d of %d NVIDIA GPUs have no device file: this container was not given them", len(gpus)-len(given), len(gpus))
+		r.note("%d of %d NVIDIA GPUs have no device file: this container cannot use them (docker run --gpus all)",
+			len(gpus)-len(given), len(gpus))
 	}
 	return given
 }
@@ -169,7 +170,7 @@ func (r *reader) noteDriverless() {
 	}
 	for _, vendor := range []string{"NVIDIA", "AMD", "Intel"} {
 		if n := counts[vendor]; n > 0 {
-			r.note("%s on the PCI bus: %d; none is served by the vendor's compute driver (is it loaded?)", vendor+" GPUs", n)
+			r.note("%s on the PCI bus: %d, all without the vendor's compute driver: check that it is loaded", vendor+" GPUs", n)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func SaveFS(root fs.FS, allowed placement.CPUSet, gpus []placement.GPU, dir stri
 		return fmt.Errorf("save the machine: %w", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		return errors.Join(fmt.Errorf("save the machine: %s is not empty; name a new folder", dir), err)
+		return errors.Join(fmt.Errorf("save the machine: %s is not empty: name a new folder", dir), err)
 	}
 	tree := record(root, allowed)
 	if err := tree.addGPUs(gpus); err != nil {
@@ -54,12 +54,12 @@ func SaveFS(root fs.FS, allowed placement.CPUSet, gpus []placement.GPU, dir stri
 func ReadSaved(dir string, needs Needs) (placement.Machine, error) {
 	root, opened, err := openSaved(dir)
 	if err != nil {
-		return placement.Machine{}, fmt.Errorf("%s holds no saved machine: %w", dir, err)
+		return placement.Machine{}, fmt.Errorf("%s is not a saved machine: %w", dir, err)
 	}
 	defer func() { _ = opened.Close() }()
 	status, err := fs.ReadFile(root, "proc/self/status")
 	if err != nil {
-		return placement.Machine{}, fmt.Errorf("%s holds no saved machine: %w", dir, err)
+		return placement.Machine{}, fmt.Errorf("%s is not a saved machine: %w", dir, err)
 	}
 	allowed, err := placement.ParseCPUSet(field(string(status), "Cpus_allowed_list:"))
 	if err != nil {

@@ -142,10 +142,10 @@ func TestSavedMachineTellsNoSecrets(t *testing.T) {
 func TestSaveNeedsAnEmptyFolder(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600))
-	assert.EqualError(t, Save(dir, nil), "save the machine: "+dir+" is not empty; name a new folder")
+	assert.EqualError(t, Save(dir, nil), "save the machine: "+dir+" is not empty: name a new folder")
 
 	_, err := ReadSaved(dir, everything)
-	assert.ErrorContains(t, err, dir+" holds no saved machine: ")
+	assert.ErrorContains(t, err, dir+" is not a saved machine: ")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "proc/self"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "proc/self/status"), []byte("Cpus_allowed_list:\tx\n"), 0o600))
 	_, err = ReadSaved(dir, everything)
@@ -181,7 +181,7 @@ func TestSavedMachineIsReadFromItsFolderAlone(t *testing.T) {
 			require.NoError(t, replace(file))
 			got, err := ReadSaved(dir, everything)
 			require.NoError(t, err)
-			assert.Contains(t, strings.Join(got.Notes, "\n"), "/"+online+" cannot be read")
+			assert.Contains(t, strings.Join(got.Notes, "\n"), "cannot read /"+online)
 		})
 	}
 }

@@ -39,8 +39,8 @@ func (s savedTree) Open(name string) (fs.File, error) {
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("neither a file nor a folder")}
 	case info.Size() > savedLimit && !info.IsDir():
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%d bytes are more than the %d that a file of a "+
-			"machine may have", info.Size(), savedLimit)}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%d bytes exceed the limit of %d for a file",
+			info.Size(), savedLimit)}
 	}
 	return s.ReadLinkFS.Open(name)
 }

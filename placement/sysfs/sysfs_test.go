@@ -61,27 +61,28 @@ func TestMachines(t *testing.T) {
 		{"container-2-of-4-gpus", placement.Machine{
 			CPUs:  cpus(t, "0-31"),
 			GPUs:  series(placement.NVIDIA, unknown, "52", "61"),
-			Notes: []string{"2 of 4 NVIDIA GPUs have no device file: this container was not given them"},
+			Notes: []string{"2 of 4 NVIDIA GPUs have no device file: this container cannot use them (docker run --gpus all)"},
 		}},
 		{"mi300x", placement.Machine{
 			CPUs: cpus(t, "0-383"),
 			GPUs: series(placement.AMD, func(i int) string { return fmt.Sprintf("GPU-abcdef00%08x", i) },
 				"1b", "3d", "4e", "5f", "9d", "bd", "cd", "dd"),
 			Notes: []string{
-				"limits of the cpu cgroup /../user.slice are not known: it lies outside of this cgroup namespace",
-				"limits of the memory cgroup /../user.slice are not known: it lies outside of this cgroup namespace",
+				"limits of the cpu cgroup /../user.slice are unknown: it is outside this cgroup namespace",
+				"limits of the memory cgroup /../user.slice are unknown: it is outside this cgroup namespace",
 			},
 		}},
 		{"hybrid", placement.Machine{CPUs: cpus(t, "0-3,8"), Quota: 2}},
 		{"no-driver", placement.Machine{CPUs: cpus(t, "0-7"), Notes: []string{
-			`CPU quota "lots" of period "100000" in /sys/fs/odd place/a b.scope/cpu.max is not understood and not regarded`,
-			`memory limit "-5" in /sys/fs/odd place/a b.scope/memory.max is not understood and not regarded`,
-			"NVIDIA GPUs on the PCI bus: 1; none is served by the vendor's compute driver (is it loaded?)",
+			`ignored the CPU quota "lots" with the period "100000" in /sys/fs/odd place/a b.scope/cpu.max, which is ` +
+				`not a number`,
+			`ignored the memory limit "-5" in /sys/fs/odd place/a b.scope/memory.max, which is not a number`,
+			"NVIDIA GPUs on the PCI bus: 1, all without the vendor's compute driver: check that it is loaded",
 		}}},
 		{"arc", placement.Machine{
 			CPUs:  cpus(t, "0-23"),
 			GPUs:  series(placement.Intel, unknown, "03", "83"),
-			Notes: []string{"CPU quota and memory limit are not known: /proc/self/cgroup cannot be read"},
+			Notes: []string{"CPU quota and memory limit are unknown: cannot read /proc/self/cgroup"},
 		}},
 	}
 	var tested []string
@@ -130,7 +131,8 @@ func TestNVIDIAWithoutDeviceFiles(t *testing.T) {
 	delete(tree, "dev/nvidia3")
 	m := ReadFS(tree, placement.CPUSet{}, Needs{GPUs: true})
 	assert.Empty(t, m.GPUs)
-	assert.Equal(t, []string{"4 of 4 NVIDIA GPUs have no device file: this container was not given them"}, m.Notes)
+	assert.Equal(t, []string{"4 of 4 NVIDIA GPUs have no device file: this container cannot use them (docker run " +
+		"--gpus all)"}, m.Notes)
 
 	delete(tree, "proc/self/mountinfo")
 	m = ReadFS(tree, placement.CPUSet{}, Needs{GPUs: true})
@@ -163,7 +165,7 @@ func TestGroupThatIsMountedNowhere(t *testing.T) {
 	}
 	m := ReadFS(tree, placement.CPUSet{}, Needs{CPUs: true})
 	assert.Zero(t, m.Quota, "version 1 has the controller, so version 2's file means nothing")
-	assert.Equal(t, []string{"limits of the cpu cgroup /x are not known: it is mounted nowhere"}, m.Notes)
+	assert.Equal(t, []string{"limits of the cpu cgroup /x are unknown: it is not mounted"}, m.Notes)
 }
 
 func TestThisMachine(t *testing.T) {

@@ -34,11 +34,11 @@ func (r *reader) readTopology() {
 func (r *reader) onlineCPUs() placement.CPUSet {
 	online, ok := r.cpus(cpuDir + "/online")
 	if !ok || online.Len() == 0 {
-		r.note("the online CPUs are not known: /%s/online cannot be read; the allowed ones are taken for all", cpuDir)
+		r.note("the online CPUs are unknown: cannot read /%s/online; gorun assumes the allowed ones", cpuDir)
 		return r.machine.CPUs
 	}
 	if hidden := r.machine.CPUs.Without(online); hidden.Len() > 0 {
-		r.note("CPUs %s are allowed, but /%s/online, which says %s, lacks them", hidden, cpuDir, online)
+		r.note("CPUs %s are allowed, but missing from /%s/online (%s)", hidden, cpuDir, online)
 		return online.Union(hidden)
 	}
 	return online
@@ -61,13 +61,13 @@ func (r *reader) readNodes(online placement.CPUSet) []placement.NUMANode {
 		nodes = append(nodes, node)
 	}
 	if len(nodes) == 0 {
-		r.note("NUMA nodes are not known: /%s cannot be read; all CPUs count as one node", nodeDir)
+		r.note("NUMA nodes are unknown: cannot read /%s; all CPUs count as one node", nodeDir)
 		info, _ := r.text("proc/meminfo")
 		return []placement.NUMANode{{CPUs: online, Memory: kibibytes(field(info, "MemTotal:")), Distances: []int{10}}}
 	}
 	r.checkDistances(nodes)
 	if left.Len() > 0 {
-		r.note("CPUs %s are in no NUMA node: they count as node %d's", left, nodes[0].ID)
+		r.note("CPUs %s are in no NUMA node: gorun assumes node %d", left, nodes[0].ID)
 		nodes[0].CPUs = nodes[0].CPUs.Union(left)
 	}
 	return nodes
@@ -94,7 +94,7 @@ func (r *reader) nodeIDs() []int {
 func (r *reader) checkDistances(nodes []placement.NUMANode) {
 	for i := range nodes {
 		if n := len(nodes[i].Distances); n != len(nodes) {
-			r.note("distances of NUMA node %d are not known: /%s/node%[1]d/distance has %[3]d numbers for %[4]d nodes",
+			r.note("distances of NUMA node %d are unknown: /%s/node%[1]d/distance has %[3]d numbers for %[4]d nodes",
 				nodes[i].ID, nodeDir, n, len(nodes))
 			nodes[i].Distances = nil
 		}
@@ -106,7 +106,7 @@ func (r *reader) memories(nodes []placement.NUMANode) placement.CPUSet {
 	status, _ := r.text("proc/self/status")
 	set, err := placement.ParseCPUSet(field(status, "Mems_allowed_list:"))
 	if err != nil {
-		r.note("allowed memories are not known: /proc/self/status: %v", err)
+		r.note("the allowed memory is unknown: /proc/self/status: %v", err)
 	}
 	var allowed []int
 	for _, node := range nodes {
@@ -161,9 +161,9 @@ func (r *reader) noteUnlocated() {
 	}
 	switch {
 	case len(lost) == 1:
-		r.note("the NUMA node of PCI device %s is not known: the firmware does not tell it", lost[0])
+		r.note("the NUMA node of PCI device %s is unknown: the firmware does not report it", lost[0])
 	case len(lost) > 1:
-		r.note("the NUMA nodes of %d PCI devices (%s …) are not known: the firmware does not tell them", len(lost), lost[0])
+		r.note("the NUMA nodes of %d PCI devices (%s …) are unknown: the firmware does not report them", len(lost), lost[0])
 	}
 }
 

@@ -63,13 +63,12 @@ func TestStrangeMachines(t *testing.T) {
 		{
 			"no list of online CPUs", func(tree fakeTree) { delete(tree.MapFS, cpuDir+"/online") },
 			func(t *testing.T, m placement.Machine) { assert.Len(t, m.Topology.CPUs, 128) },
-			[]string{"the online CPUs are not known: /sys/devices/system/cpu/online cannot be read; the allowed ones are " +
-				"taken for all"},
+			[]string{"the online CPUs are unknown: cannot read /sys/devices/system/cpu/online; gorun assumes the allowed ones"},
 		},
 		{
 			"a container whose list of CPUs is made up", func(tree fakeTree) { tree.Put(cpuDir+"/online", "0-125") },
 			func(t *testing.T, m placement.Machine) { assert.Len(t, m.Topology.CPUs, 128) },
-			[]string{"CPUs 126-127 are allowed, but /sys/devices/system/cpu/online, which says 0-125, lacks them"},
+			[]string{"CPUs 126-127 are allowed, but missing from /sys/devices/system/cpu/online (0-125)"},
 		},
 		{
 			"no NUMA nodes", func(tree fakeTree) {
@@ -81,24 +80,22 @@ func TestStrangeMachines(t *testing.T) {
 					m.Topology.Nodes)
 				assert.Equal(t, 1, m.Topology.CPU(40).Package)
 			},
-			[]string{"NUMA nodes are not known: /sys/devices/system/node cannot be read; all CPUs count as one node"},
+			[]string{"NUMA nodes are unknown: cannot read /sys/devices/system/node; all CPUs count as one node"},
 		},
 		{
 			"an empty cpulist", func(tree fakeTree) { tree.Put(nodeDir+"/node1/cpulist", "") },
 			func(t *testing.T, m placement.Machine) { assert.Equal(t, "0-127", m.Topology.Nodes[0].CPUs.String()) },
-			[]string{"CPUs 32-63,96-127 are in no NUMA node: they count as node 0's"},
+			[]string{"CPUs 32-63,96-127 are in no NUMA node: gorun assumes node 0"},
 		},
 		{
 			"a distance too many", func(tree fakeTree) { tree.Put(nodeDir+"/node1/distance", "21 10 21") },
 			func(t *testing.T, m placement.Machine) { assert.Nil(t, m.Topology.Nodes[1].Distances) },
-			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has " +
-				"3 numbers for 2 nodes"},
+			[]string{"distances of NUMA node 1 are unknown: /sys/devices/system/node/node1/distance has 3 numbers for 2 nodes"},
 		},
 		{
 			"distances that are no numbers", func(tree fakeTree) { tree.Put(nodeDir+"/node1/distance", "far 10") },
 			func(t *testing.T, m placement.Machine) { assert.NotNil(t, m.Topology.Nodes[0].Distances) },
-			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has " +
-				"0 numbers for 2 nodes"},
+			[]string{"distances of NUMA node 1 are unknown: /sys/devices/system/node/node1/distance has 0 numbers for 2 nodes"},
 		},
 		{
 			"no topology of CPUs", func(tree fakeTree) {
@@ -109,7 +106,7 @@ func TestStrangeMachines(t *testing.T) {
 			func(t *testing.T, m placement.Machine) {
 				assert.Equal(t, placement.CPU{ID: 96, Node: 1, Die: -1, L3: -1, L2: -1, Core: 96}, *m.Topology.CPU(96))
 			},
-			[]string{"the package of CPU 0 is not known: taken for the first one's"},
+			[]string{"the package of CPU 0 is unknown: gorun assumes the first"},
 		},
 		{
 			"every CPU is said to be of one core", func(tree fakeTree) {
@@ -118,7 +115,7 @@ func TestStrangeMachines(t *testing.T) {
 				}
 			},
 			func(t *testing.T, m placement.Machine) { assert.Zero(t, m.Topology.CPU(127).Thread) },
-			[]string{"hardware threads are not known: the kernel lists more than 8 for a core; every CPU counts as a core"},
+			[]string{"hardware threads are unknown: the kernel lists more than 8 for a core, so every CPU counts as a core"},
 		},
 		{
 			"no caches", func(tree fakeTree) {
@@ -160,8 +157,8 @@ func TestStrangeMachines(t *testing.T) {
 			[]string{
 				`/sys/devices/system/cpu/isolated: CPU list "all": "all" is not a CPU number below 65536`,
 				`/sys/devices/system/node/node0/cpulist: CPU list "0-": "" is not a CPU number below 65536`,
-				`CPUs 0-31,64-95 are in no NUMA node: they count as node 0's`,
-				`allowed memories are not known: /proc/self/status: CPU list "x": "x" is not a CPU number below 65536`,
+				`CPUs 0-31,64-95 are in no NUMA node: gorun assumes node 0`,
+				`the allowed memory is unknown: /proc/self/status: CPU list "x": "x" is not a CPU number below 65536`,
 			},
 		},
 		{
@@ -175,7 +172,7 @@ func TestStrangeMachines(t *testing.T) {
 				assert.Equal(t, -1, m.Topology.NICs[0].Bus.Node, "all CPUs are near: nobody knows")
 				assert.Equal(t, 0, m.Topology.NICs[1].Bus.Node, "by the CPUs near to it")
 			},
-			[]string{"the NUMA node of PCI device 0000:04:00.0 is not known: the firmware does not tell it"},
+			[]string{"the NUMA node of PCI device 0000:04:00.0 is unknown: the firmware does not report it"},
 		},
 		{
 			"a node only at the root port", func(tree fakeTree) {

@@ -43,7 +43,7 @@ type ExitedError struct{ Missing world.Proc }
 
 // The name of the world is left out: knowing it is enough to act as one of its ranks.
 func (e *ExitedError) Error() string {
-	return fmt.Sprintf("rank %d has exited while others wait for it", e.Missing.Rank)
+	return fmt.Sprintf("rank %d exited while other ranks wait for it", e.Missing.Rank)
 }
 
 // ErrWithdrawn is the error of a fence that one of its nodes has withdrawn from.
@@ -54,7 +54,7 @@ var ErrWithdrawn = errors.New("a node has withdrawn from the fence")
 var ErrNodeLost = errors.New("a node is lost")
 
 // ErrRefused is the error of a fence that exceeds the hub's limits. All nodes of the fence get it.
-var ErrRefused = errors.New("the fence is refused")
+var ErrRefused = errors.New("the fence exceeds a limit")
 
 // ErrClosed is the error of everything in progress when the job ends.
 var ErrClosed = errors.New("the job ends")

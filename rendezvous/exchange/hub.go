@@ -184,11 +184,11 @@ func (h *Hub) forward(from int, m *Message) {
 	}
 }
 
-func errNoNode(node int) error { return fmt.Errorf("exchange: there is no node %d", node) }
+func errNoNode(node int) error { return fmt.Errorf("exchange: node %d does not exist", node) }
 
 func errNoService(name string, node int) error {
 	if node == Head {
-		return fmt.Errorf("exchange: the head has no service %q", name)
+		return fmt.Errorf("exchange: the launcher has no service %q", name)
 	}
 	return fmt.Errorf("exchange: node %d has no service %q", node, name)
 }

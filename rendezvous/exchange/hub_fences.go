@@ -42,7 +42,8 @@ func (h *Hub) enter(from int, m *Message) {
 	at, in := slices.BinarySearch(f.nodes, from)
 	switch {
 	case !in || !slices.Equal(f.nodes, m.Nodes):
-		err := fmt.Errorf("exchange: node %d enters a fence of nodes %v, another node one of %v", from, m.Nodes, f.nodes)
+		err := fmt.Errorf("exchange: node %d enters a fence of nodes %v, another node enters one of %v",
+			from, m.Nodes, f.nodes)
 		if in { // a node that is not a member cannot end the fence
 			h.fail(f, err)
 		}

@@ -51,9 +51,9 @@ func TestTheHubRefuses(t *testing.T) {
 		`a part in a fence of 33554433 bytes`: {
 			Kind: exchange.Enter, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)},
 		},
-		`exchange: there is no node 3`:          {Kind: exchange.Request, To: 3},
-		`exchange: there is no node -2`:         {Kind: exchange.Request, To: -2},
-		`exchange: the head has no service "s"`: {Kind: exchange.Request, To: exchange.Head, Service: "s"},
+		`exchange: node 3 does not exist`:           {Kind: exchange.Request, To: 3},
+		`exchange: node -2 does not exist`:          {Kind: exchange.Request, To: -2},
+		`exchange: the launcher has no service "s"`: {Kind: exchange.Request, To: exchange.Head, Service: "s"},
 	} {
 		r := newRecorder(3)
 		r.hub.Receive(0, &m)
@@ -67,7 +67,7 @@ func TestNodesMustAgreeOnAFence(t *testing.T) {
 	r := newRecorder(3)
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}})
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}})
-	text := `failed exchange: node 1 enters a fence of nodes [0 1 2], another node one of [0 1]`
+	text := `failed exchange: node 1 enters a fence of nodes [0 1 2], another node enters one of [0 1]`
 	assert.Equal(t, []string{"[0] " + text, "[1] " + text}, r.errors())
 }
 
@@ -184,7 +184,7 @@ func TestNonMemberDoesNotEndAFence(t *testing.T) {
 	r.hub.Receive(2, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}})
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}})
 	require.Equal(t, []string{
-		"[2] failed exchange: node 2 enters a fence of nodes [0 1 2], another node one of [0 1]",
+		"[2] failed exchange: node 2 enters a fence of nodes [0 1 2], another node enters one of [0 1]",
 		"[0 1] merged ",
 	}, r.errors())
 }

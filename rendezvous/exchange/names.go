@@ -50,9 +50,9 @@ type Query struct {
 var (
 	ErrPublished    = errors.New("the name is already published")
 	ErrNotPublished = errors.New("the name is not published")
-	ErrNotOwner     = errors.New("the name was published by another rank")
-	ErrTooMany      = errors.New("too many or too long names are published")
-	ErrTooManyWaits = errors.New("too many lookups of this rank, or of the job, wait for names")
+	ErrNotOwner     = errors.New("another rank published the name")
+	ErrTooMany      = errors.New("the published names are too many or too long")
+	ErrTooManyWaits = errors.New("too many lookups are pending in this rank or in the job")
 )
 
 // Publish publishes names, all of them or none. The error is [ErrPublished] if a space has one already.

@@ -34,7 +34,7 @@ var statuses = [...]error{
 	6: ErrTooManyWaits,
 }
 
-var errBadNameRequest = errors.New("exchange: unreadable request about names")
+var errBadNameRequest = errors.New("exchange: cannot read a request about names")
 
 func packNameReply(found []Name, err error) []byte {
 	var c coder
@@ -56,7 +56,7 @@ func readNameReply(reply []byte) (found []Name, _ error) {
 	c.names(&found)
 	switch {
 	case c.bad || status < 0:
-		return nil, errors.New("exchange: unreadable reply about names")
+		return nil, errors.New("exchange: cannot read a reply about names")
 	case status >= len(statuses):
 		return nil, fmt.Errorf("exchange: names: error %d", status)
 	}

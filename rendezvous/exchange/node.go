@@ -162,7 +162,7 @@ func (n *Node) Request(node int, name string, body []byte, done func(reply []byt
 	n.mu.Lock()
 	err := n.closed
 	if len(body) > MaxBlob {
-		err = errTooLong("a question to "+name, len(body), MaxBlob)
+		err = errTooLong("a request to "+name, len(body), MaxBlob)
 	}
 	n.lastRequest++
 	number := n.lastRequest
@@ -239,7 +239,7 @@ func (n *Node) merged(m *Message) {
 	delete(n.fences, m.ID)
 	blobs, err := f.blobs, error(nil)
 	if len(blobs) != f.nodes {
-		blobs, err = nil, fmt.Errorf("exchange: a fence of %d nodes came back with %d parts", f.nodes, len(blobs))
+		blobs, err = nil, fmt.Errorf("exchange: a fence of %d nodes returned %d parts", f.nodes, len(blobs))
 	}
 	n.callbacks.add(func() { f.done(blobs, err) })
 }

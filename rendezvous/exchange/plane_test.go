@@ -223,9 +223,9 @@ func TestQuestions(t *testing.T) {
 	s.Nodes[1].Request(exchange.Head, "who", []byte("y"), take)
 	assert.Equal(t, "1 asked the head: y<nil>", <-answers)
 	s.Nodes[1].Request(exchange.Head, "what", nil, take)
-	assert.Contains(t, <-answers, `the head has no service "what"`)
+	assert.Contains(t, <-answers, `the launcher has no service "what"`)
 	s.Nodes[1].Request(7, "who", nil, take)
-	assert.Contains(t, <-answers, "there is no node 7")
+	assert.Contains(t, <-answers, "node 7 does not exist")
 	s.Hub.Request(1, "who", []byte("z"), take)
 	assert.Equal(t, "-1 asked 1: z<nil>", <-answers)
 }

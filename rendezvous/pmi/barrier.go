@@ -60,7 +60,7 @@ func (s *Server) checkBarrier(sp *space, b *barrier) {
 	}
 }
 
-var errEntersTwice = malformed("it enters a barrier in which it waits already")
+var errEntersTwice = malformed("it enters a barrier in which it already waits")
 
 // barrier has the rank wait in a barrier. The reply is what text returns at the end, for the error if it failed.
 func (c *session) barrier(b *barrier, text func(err error) string) (string, error) {
@@ -138,7 +138,7 @@ func (s *space) endRound(b *barrier, err error) {
 	}
 }
 
-var errGroups = fmt.Errorf("barriers of more than %d groups are in progress", maxGroups)
+var errGroups = fmt.Errorf("more than %d barriers are in progress", maxGroups)
 
 // group returns the barrier of a group: "WORLD", "NODE" (the ranks of this one's host) or a list of ranks, and a tag
 // after a colon. Each tag has a barrier of its own.
@@ -176,7 +176,7 @@ func (s *space) members(rank int, group string) ([]int, error) {
 		for piece := range strings.SplitSeq(group, ",") {
 			n, err := strconv.Atoi(piece)
 			if err != nil || !s.Has(n) || len(list) > len(s.Ranks) {
-				return nil, malformed("a barrier of the group %s, which is neither WORLD, NODE nor ranks of %d", printable(group),
+				return nil, malformed("a barrier of the group %s: use WORLD, NODE or a list of the %d ranks", printable(group),
 					len(s.Ranks))
 			}
 			list = append(list, n)

@@ -132,7 +132,7 @@ func TestBarriersOfTooManyGroups(t *testing.T) {
 		c.serving.Wait()
 	}
 	many := c.begun(w, 0)
-	many.asks(name(maxGroups), "cmd=barrier_out rc=-1 msg=barriers_of_more_than_1024_groups_are_in_progress")
+	many.asks(name(maxGroups), "cmd=barrier_out rc=-1 msg=more_than_1024_barriers_are_in_progress")
 	many.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
 	together([]*client{c.begun(w, 1), c.begun(w, 2)}, "cmd=barrier_in group=1,2", "cmd=barrier_out")
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")

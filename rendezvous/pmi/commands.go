@@ -37,8 +37,8 @@ var commandsOf = map[bool]map[string]command{
 		"initack": {"initack", anonymous, (*session).initack},
 		"init":    {"response_to_init", identified, (*session).init},
 		"singinit": {"", anonymous, func(*session, request) (string, error) {
-			return "", malformed("a program that gorun did not start requests singinit, which is not supported: start it " +
-				"with gorun")
+			return "", malformed("a program that gorun did not start requests singinit, which gorun does not " +
+				"support: start it with gorun")
 		}},
 		"abort": {"", identified, (*session).abort},
 		"get_maxes": {reply: "maxes", handle: fixedReply("kvsname_max", strconv.Itoa(kvsNameMax), "keylen_max",
@@ -97,7 +97,7 @@ func (c *session) handle(q request) error {
 	switch {
 	case cmd.stage == anonymous && known:
 	case c.p.Rank == world.AllRanks && (name != "init" || q.get("pmi_version") == "1"):
-		return malformed("%s on a connection that has not named its rank by %s", printable(name), identifies)
+		return malformed("%s on a connection that has not sent its rank in %s", printable(name), identifies)
 	case cmd.stage == initialized && (!c.began || c.in.framed != q.framed):
 		return malformed("%s before init for PMI-%d", printable(name), version)
 	case !known:

@@ -99,10 +99,10 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	one.asks("cmd=put kvsname=w key=k value=v", "cmd=put_result rc=0 msg=success")
 	one.says("cmd=barrier_in")
 	two.says2("cmd=kvs-fence;")
-	const why = "pmi:_unreadable_message_from_another_node's_server"
+	const why = "pmi:_cannot_read_a_message_from_another_node's_server"
 	one.receives("cmd=barrier_out rc=-1 msg=" + why)
 	two.receivesPMI2("cmd=kvs-fence-response;rc=-1;errmsg=" + why + ";")
-	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: unreadable message")
+	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: cannot read a message")
 	one.says("cmd=barrier_in") // it has left the first barrier
 	c.awaitInBarrier(w, 0)
 	c.servers[0].node.Lock()
@@ -204,10 +204,10 @@ func TestGarbage(t *testing.T) {
 		init + "cmd=put kvsname=w value=1\n":              `"put" without key`,
 		init + "cmd=get kvsname=w\n":                      `"get" without key`,
 		init + "cmd=publish_name service=a\n":             `"publish_name" without port`,
-		init + "cmd=barrier_in\ncmd=barrier_in\n":         "it enters a barrier in which it waits already",
+		init + "cmd=barrier_in\ncmd=barrier_in\n":         "it enters a barrier in which it already waits",
 		init + "cmd=barrier_in group=1:1\n":               "of which it is not a member",
-		init + "cmd=barrier_in group=0,9:1\n":             "which is neither WORLD, NODE nor ranks of 2",
-		init + "cmd=barrier_in group=\n":                  "which is neither WORLD, NODE nor ranks of 2",
+		init + "cmd=barrier_in group=0,9:1\n":             "use WORLD, NODE or a list of the 2 ranks",
+		init + "cmd=barrier_in group=\n":                  "use WORLD, NODE or a list of the 2 ranks",
 		init + "    12cmd=finalize":                       "is not a PMI request",
 		init2 + "cmd=get_maxes\n":                         `"get_maxes" before init for PMI-1`,
 		init2 + "    20cmd=frobnicate;x=1;;":              `unknown command of PMI-2: "frobnicate"`,

@@ -55,13 +55,13 @@ func TestInitack(t *testing.T) {
 	k = c.connect(worlds[0], 0) // a client whose rank is known may also name it
 	k.asks("cmd=initack pmiid=0", "cmd=initack rc=0")
 	for say, want := range map[string]string{
-		"cmd=initack pmiid=1":             "broken .-1: a second connection of a rank to PMI while the first is in MPI",
+		"cmd=initack pmiid=1":             "broken .-1: a second process of a rank connects to PMI while the first is in MPI",
 		"cmd=initack pmiid=2":             "broken .-1: rank 2 of w is on another node",
 		"cmd=initack pmiid=4":             "broken .-1: there is no such rank",
 		"cmd=initack pmiid=x":             "not a number",
-		"cmd=init pmi_version=1":          "that has not named its rank by initack",
-		"cmd=abort exitcode=3":            "that has not named its rank by initack",
-		"mcmd=spawn\ntotspawns=1\nendcmd": `"spawn" on a connection that has not named its rank by initack`,
+		"cmd=init pmi_version=1":          "that has not sent its rank in initack",
+		"cmd=abort exitcode=3":            "that has not sent its rank in initack",
+		"mcmd=spawn\ntotspawns=1\nendcmd": `"spawn" on a connection that has not sent its rank in initack`,
 	} {
 		k := c.anonymous()
 		k.says(say)
@@ -83,7 +83,7 @@ func TestPMI2OverPMIPort(t *testing.T) {
 	for say, want := range map[string]string{
 		"cmd=fullinit;pmirank=4;": "broken .-1: there is no such rank",
 		"cmd=fullinit;":           "not a number",
-		"cmd=kvs-fence;":          "that has not named its rank by fullinit",
+		"cmd=kvs-fence;":          "that has not sent its rank in fullinit",
 	} {
 		k := c.anonymous()
 		k.asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")
@@ -97,7 +97,7 @@ func TestAnonymousClientsWithoutAPort(t *testing.T) {
 	c, _ := portCluster(t)
 	c.servers[0].cfg.Claim = nil
 	c.anonymous().closed()
-	c.log.await(t, "broken .-1: PMI: a connection of a rank that this node does not know")
+	c.log.await(t, "broken .-1: PMI: a connection of a rank that is not on this node")
 }
 
 // port1 connects to PMI_PORT as a rank and begins PMI-1.

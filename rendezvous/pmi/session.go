@@ -38,10 +38,10 @@ type session struct {
 
 // Errors of connections that are not served.
 var (
-	errClosed  = errors.New("PMI is no longer served")
-	errNoWorld = errors.New("PMI: a connection of a rank that this node does not know")
-	errTwice   = malformed("a second connection of a rank to PMI while the first is in MPI: only one process can be the " +
-		"rank; start others by MPI_Comm_spawn, or unset PMI_* to run them alone")
+	errClosed  = errors.New("PMI: the server has closed")
+	errNoWorld = errors.New("PMI: a connection of a rank that is not on this node")
+	errTwice   = malformed("a second process of a rank connects to PMI while the first is in MPI: start it with " +
+		"MPI_Comm_spawn, or unset PMI_* to run it alone")
 	errUnread = malformed("it does not read its replies: more than %d bytes wait", maxUnread)
 )
 

@@ -212,7 +212,7 @@ func (s *space) merge(blob []byte) error {
 }
 
 // errBody is a message that no server of ours sends.
-var errBody = errors.New("pmi: unreadable message from another node's server")
+var errBody = errors.New("pmi: cannot read a message from another node's server")
 
 func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)

@@ -14,11 +14,11 @@ func (s *Server) commit(q *request, d *decoder) func() status {
 		p := part{to: scope(d.oneUint8())}
 		d.one()
 		if kind := d.uint8(); kind != bufferNotDescribed {
-			d.fail(fmt.Errorf("what it commits is a buffer of type %d, not %d", kind, bufferNotDescribed))
+			d.fail(fmt.Errorf("it commits a buffer of type %d, not %d", kind, bufferNotDescribed))
 		}
 		p.kvals = d.bytes()
 		if err := checkKvals(p.kvals); err != nil {
-			d.fail(fmt.Errorf("what it commits: %w", err))
+			d.fail(fmt.Errorf("read its commit: %w", err))
 		}
 		parts = append(parts, p)
 	}

@@ -200,9 +200,9 @@ type request struct {
 func (q *request) begin() error {
 	switch {
 	case q.waiting.Add(1) > maxWaiting:
-		return fmt.Errorf("more than %d requests wait for others at the same time", maxWaiting)
+		return fmt.Errorf("more than %d requests are pending", maxWaiting)
 	case q.waitingBytes.Add(int64(q.size)) > maxWaitingBytes:
-		return fmt.Errorf("requests of more than %d bytes wait for others at the same time", maxWaitingBytes)
+		return fmt.Errorf("the pending requests exceed %d bytes", maxWaitingBytes)
 	}
 	return nil
 }

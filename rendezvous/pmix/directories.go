@@ -34,7 +34,7 @@ func (d *directories) makeFor(n *namespace, rank int) (top string, err error) {
 		if err = os.MkdirAll(n.rankDir(d.top, rank), 0o700); err == nil {
 			return d.top, nil
 		}
-		err = fmt.Errorf("make the directory in which rank %d finds its peers on this host: %w", rank, err)
+		err = fmt.Errorf("make the directory through which rank %d finds its peers on this host: %w", rank, err)
 	}
 	if d.failed[n.Name] {
 		return "", nil

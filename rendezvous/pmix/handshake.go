@@ -51,7 +51,7 @@ func parseHello(body []byte) (hello, error) {
 	case h.flag == toolClient:
 		h.ids = d.take(8)
 	default:
-		return h, fmt.Errorf("a tool or a launcher (flag %d) connects; only ranks may", h.flag)
+		return h, fmt.Errorf("a tool or launcher (flag %d) connects, and the server accepts only ranks", h.flag)
 	}
 	h.proc = world.Proc{World: d.terminated(), Rank: d.rank()}
 	h.version = d.terminated()
@@ -78,21 +78,22 @@ func (d *decoder) terminated() string {
 // check returns the status for a client, and why it may not connect.
 func (h *hello) check(uid int) (status, error) {
 	if h.security != securityNative || len(h.credential) < nativeCredentialLen {
-		return statusInvalidCred, fmt.Errorf("its credential is %d bytes of %q, not of %q", len(h.credential), h.security,
+		return statusInvalidCred, fmt.Errorf("its credential has %d bytes of kind %q, not %q", len(h.credential), h.security,
 			securityNative)
 	}
 	// Both processes are on this host and share its byte order.
 	if has := binary.NativeEndian.Uint32(h.credential); has != uint32(uid) {
-		return statusInvalidCred, fmt.Errorf("it belongs to user %d, the job to user %d", has, uid)
+		return statusInvalidCred, fmt.Errorf("it belongs to user %d, and the job belongs to user %d", has, uid)
 	}
 	if h.encoding != encodingV3 || h.bufferType != bufferNotDescribed {
-		return statusNotSupported, fmt.Errorf("PMIx %s uses the encoding %q with buffer type %d, not %q with %d: unset "+
-			"PMIX_SERVER_URI*, PMIX_MCA_bfrops* and PMIX_BFROP_BUFFER_TYPE that something between gorun and the rank sets",
+		return statusNotSupported, fmt.Errorf("PMIx %s uses the encoding %q with buffer type %d, not %q with %d: "+
+			"find the script that sets PMIX_SERVER_URI*, PMIX_MCA_bfrops* or PMIX_BFROP_BUFFER_TYPE between gorun "+
+			"and the rank, and unset them",
 			h.version, h.encoding, h.bufferType, encodingV3, bufferNotDescribed)
 	}
 	if !strings.HasPrefix(h.dataStore, dataStoreHash) {
-		return statusNotSupported, fmt.Errorf("PMIx %s keeps data in %q, not in %q: unset PMIX_GDS_MODULE and PMIX_MCA_gds "+
-			"that something between gorun and the rank sets", h.version, h.dataStore, dataStoreHash)
+		return statusNotSupported, fmt.Errorf("PMIx %s keeps data in %q, not in %q: find the script that sets "+
+			"PMIX_GDS_MODULE or PMIX_MCA_gds between gorun and the rank, and unset them", h.version, h.dataStore, dataStoreHash)
 	}
 	return statusSuccess, nil
 }
@@ -181,8 +182,8 @@ func (s *Server) refuseSecond(p world.Proc, m *member) {
 		return
 	}
 	m.refused = true
-	s.node.Say(p, fmt.Sprintf("gorun: a child of rank %d calls MPI_Init while the rank itself is in MPI, and is refused: "+
-		"start it by MPI_Comm_spawn, or unset PMIX_* and OMPI_MCA_orte_local_daemon_uri to run it alone", p.Rank))
+	s.node.Say(p, fmt.Sprintf("gorun: refused MPI_Init in a child of rank %d, since the rank itself is in MPI: start "+
+		"it with MPI_Comm_spawn, or unset PMIX_* and OMPI_MCA_orte_local_daemon_uri to run it alone", p.Rank))
 }
 
 // isLocal reports whether p names a rank of this node.

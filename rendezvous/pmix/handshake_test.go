@@ -181,7 +181,7 @@ func TestSecondConnectionOfARank(t *testing.T) {
 	for range 2 {
 		require.Equal(t, statusExists, greetWith(t, all.dial(0), greetingOf(w.Name, 0)))
 	}
-	require.Contains(t, all.received.next(t), "say 0 gorun: a child of rank 0 calls MPI_Init")
+	require.Contains(t, all.received.next(t), "say 0 gorun: refused MPI_Init in a child of rank 0, since")
 	text, _ := other.get(proc(w.Name, 0), "k")
 	require.Equal(t, "the rank's", text)
 	tag := first.ask(commandFence, fenceBody(everybody(w)))
@@ -237,5 +237,5 @@ func TestToolThatIsARank(t *testing.T) {
 		append(append(make([]byte, 4), "gorun-node0"...), make([]byte, maxNamespace+8-len("gorun-node0"))...), reply)
 	job, _, _ := c.jobInfo(w)
 	require.Equal(t, "2", job["pmix.job.size"])
-	require.Equal(t, statusExists, greetWith(t, all.dial(0), g), "the rank is there already")
+	require.Equal(t, statusExists, greetWith(t, all.dial(0), g), "the rank already exists")
 }

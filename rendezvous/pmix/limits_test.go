@@ -29,7 +29,7 @@ func TestTooManyRequestsThatWait(t *testing.T) {
 	for range maxWaiting + 1 {
 		c.ask(commandGet, getBody(proc(w.Name, 1), "k"))
 	}
-	require.Contains(t, all.received.next(t), "broken 0 more than 16384 requests wait")
+	require.Contains(t, all.received.next(t), "broken 0 more than 16384 requests are pending")
 }
 
 func TestCommitOfTooMuch(t *testing.T) {

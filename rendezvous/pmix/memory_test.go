@@ -32,7 +32,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 	for range maxWaitingBytes / len(key) {
 		c.ask(commandGet, getBody(proc(w.Name, 1), key))
 	}
-	require.Equal(t, "broken 0 requests of more than 134217728 bytes wait for others at the same time",
+	require.Equal(t, "broken 0 the pending requests exceed 134217728 bytes",
 		all.received.next(t))
 }
 

@@ -259,7 +259,8 @@ func (s *Server) deliverLocal(p *pull, o piece, lost bool) {
 	sent := p.conn.push(tagOutput, e.b, maxPulled)
 	if (lost || !sent) && !p.reported {
 		p.reported = true
-		text := fmt.Sprintf("gorun: rank %d reads the output of PMIx_IOF_pull too slowly: some of it is dropped", p.by.Rank)
+		text := fmt.Sprintf("gorun: rank %d reads the output of PMIx_IOF_pull too slowly: gorun dropped some of it",
+			p.by.Rank)
 		s.node.Say(p.by, text)
 	}
 }

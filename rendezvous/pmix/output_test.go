@@ -116,7 +116,7 @@ func TestUnreadOutput(t *testing.T) {
 			source.Output(world.Proc{World: "w", Rank: 1}, 1, piece)
 			select {
 			case text := <-said:
-				want := "say 0 gorun: rank 0 reads the output of PMIx_IOF_pull too slowly: some of it is dropped"
+				want := "say 0 gorun: rank 0 reads the output of PMIx_IOF_pull too slowly: gorun dropped some of it"
 				assert.Equal(t, want, text)
 				done = true
 			default:

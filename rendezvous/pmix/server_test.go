@@ -209,7 +209,7 @@ func TestFences(t *testing.T) {
 	require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody([]world.Proc{proc("gorun-9", 0)})))
 	require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody(nil)))
 	tag := ranks[0].ask(commandFence, fenceBody(everybody(w)))
-	require.Equal(t, statusBadParameter, ranks[0].status(commandFence, fenceBody(everybody(w))), "it is there already")
+	require.Equal(t, statusBadParameter, ranks[0].status(commandFence, fenceBody(everybody(w))), "it already exists")
 	ranks[0].unanswered(tag)
 }
 

@@ -30,7 +30,7 @@ func TestTopology(t *testing.T) {
 		require.Empty(t, text)
 	}
 	_, code := elsewhere.get(proc(w.Name, world.AllRanks), keyTopology)
-	require.Equal(t, statusNotFound, code, "that node's is not known")
+	require.Equal(t, statusNotFound, code, "that node's is unknown")
 	require.Zero(t, asked)
 	text, code := c.get(proc(w.Name, world.AllRanks), keyTopology)
 	require.Equal(t, statusSuccess, code)

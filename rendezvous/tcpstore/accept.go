@@ -96,7 +96,7 @@ func (l *loop) describeQueue(why string, files bool) string {
 	if info, err := unix.GetsockoptTCPInfo(l.listener, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 		waiting = int(info.Unacked) // of a listening socket: the length of its queue
 	}
-	text := fmt.Sprintf("%d connections are open (%s), and %d wait", l.open, why, waiting)
+	text := fmt.Sprintf("%d connections are open (%s), and %d are waiting", l.open, why, waiting)
 	if files {
 		text += fmt.Sprintf("; raise the hard limit of open files (ulimit -Hn) from %d to at least %d",
 			descriptors(), descriptorsFor(l.open+waiting))
@@ -167,7 +167,7 @@ func (l *loop) refuse(peer netip.AddrPort, why error) {
 }
 
 // errElsewhere is why a peer on another host is refused.
-var errElsewhere = errors.New("it is neither on this host nor an accepted peer")
+var errElsewhere = errors.New("it is not on this host, and its address is not allowed")
 
 // userError refuses a peer on this host. If its user is unknown, err says why and uid is -1.
 type userError struct {
@@ -183,7 +183,7 @@ func (e *userError) Error() string {
 	if e.err != nil {
 		return fmt.Sprintf("its user is unknown (%v), and only %s may connect on this host", e.err, only)
 	}
-	return fmt.Sprintf("it is user %d's, and only %s may connect on this host", e.uid, only)
+	return fmt.Sprintf("it belongs to user %d, and only %s may connect on this host", e.uid, only)
 }
 
 // AllowNetworks returns a [Config.Allow] that accepts peers with addresses in the given networks. IPv4 networks include

@@ -15,8 +15,8 @@ func TestRefusalNamesTheWayOut(t *testing.T) {
 	other := netip.MustParseAddrPort("10.0.0.9:5")
 	l.refuse(other, errElsewhere)
 	l.refuse(other, errElsewhere)
-	require.Equal(t, "the store refused a connection from 10.0.0.9: it is neither on this host nor an accepted "+
-		"peer; --allow-from 10.0.0.9 accepts it", log.text())
+	require.Equal(t, "the store refused a connection from 10.0.0.9: it is not on this host, and its "+
+		"address is not allowed; --allow-from 10.0.0.9 accepts it", log.text())
 	require.EqualValues(t, 2, l.refused)
 }
 

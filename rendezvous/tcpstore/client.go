@@ -105,7 +105,7 @@ func (l *link) greet() error {
 	pid := uint32(os.Getpid())
 	answer, err := exchange(l, readUint32, binary.LittleEndian.AppendUint32(append(slices.Clone(greeting), opPing), pid))
 	if err == nil && answer != pid {
-		err = fmt.Errorf("it answered %#x to %#x: no store", answer, pid)
+		err = fmt.Errorf("it is not a store: it answered %#x to %#x", answer, pid)
 	}
 	return err
 }
@@ -177,7 +177,7 @@ func call[T any](
 			err = context.Cause(ctx)
 		}
 	case err != nil:
-		c.lose(fmt.Errorf("connection to the store at %s is lost: %w", c.addr, err))
+		c.lose(fmt.Errorf("lost the connection to the store at %s: %w", c.addr, err))
 		err = c.lost
 	case c.lost == nil:
 		c.idle = append(c.idle, l)

@@ -64,7 +64,7 @@ func readReady(from *reader) (bool, error) {
 func readDone(from *reader) (struct{}, error) {
 	ready, err := readReady(from)
 	if err == nil && !ready {
-		err = fmt.Errorf("it answered %d where %d was due", replyCanceled, replyReady)
+		err = fmt.Errorf("it answered %d, not %d", replyCanceled, replyReady)
 	}
 	return struct{}{}, err
 }

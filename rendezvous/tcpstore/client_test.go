@@ -68,13 +68,14 @@ func TestStoreEndsUnderItsClients(t *testing.T) {
 	go func() { over <- c.Wait(t.Context(), "never") }()
 	require.Eventually(t, func() bool { return s.Snapshot().Waiting == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, s.Close())
-	require.ErrorContains(t, <-over, `wait for "never": connection to the store at `+s.Addr().String()+" is lost")
-	require.ErrorContains(t, c.Set(t.Context(), "k", nil), "is lost")
+	require.ErrorContains(t, <-over, `wait for "never": lost the connection to the store at `+s.Addr().String())
+	require.ErrorContains(t, c.Set(t.Context(), "k", nil), "lost the connection")
 
 	again, err := Listen(Config{Port: int(s.Addr().Port())})
 	require.NoError(t, err)
 	defer again.Close()
-	require.ErrorContains(t, c.Set(t.Context(), "k", nil), "is lost", "another store at the same address is not its own")
+	require.ErrorContains(t, c.Set(t.Context(), "k", nil), "lost the",
+		"another store at the same address is not its own")
 	require.Zero(t, again.Clients())
 }
 
@@ -83,9 +84,9 @@ func TestNoNumberEndsTheClient(t *testing.T) {
 	c := dial(t, s)
 	require.NoError(t, c.Set(t.Context(), "k", []byte("x")))
 	_, err := c.Add(t.Context(), "k", 1)
-	require.ErrorContains(t, err, `add to "k": connection to the store at`)
+	require.ErrorContains(t, err, `add to "k": lost the connection to the store at`)
 	_, err = c.Check(t.Context(), "k")
-	require.ErrorContains(t, err, "is lost")
+	require.ErrorContains(t, err, "lost the connection")
 }
 
 func TestClose(t *testing.T) {
@@ -163,7 +164,7 @@ func TestDialNeedsAnAnswer(t *testing.T) {
 			_, _ = c.Write([]byte("SSH-2.0-x\r\n"))
 			_, _ = io.Copy(io.Discard, c)
 		}))
-		require.ErrorContains(t, err, "no store")
+		require.ErrorContains(t, err, "not a store")
 	})
 }
 

@@ -47,7 +47,7 @@ func (c *complaints) log(m complaint, format string, args ...any) {
 	}
 	c.logged[m] = struct{}{}
 	if len(c.logged) > maxComplaints {
-		c.logf("the store refused or disconnected %d kinds of peers: others are no longer logged", maxComplaints)
+		c.logf("the store refused or disconnected %d kinds of peers, and no longer logs others", maxComplaints)
 		return
 	}
 	c.logf("%s", fmt.Sprintf(format, args...))

@@ -14,7 +14,7 @@ var (
 )
 
 // errOldClient rejects clients before PyTorch 2.2, whose operations have other codes.
-var errOldClient = errors.New("client is torch < 2.2, not supported: use PyTorch 2.2 or later")
+var errOldClient = errors.New("the client is PyTorch before 2.2: use PyTorch 2.2 or later")
 
 // parseGreeting returns the length of the greeting that p begins with, or 0 while it is incomplete. The error says that
 // p is not from a client.

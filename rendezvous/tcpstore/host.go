@@ -61,7 +61,7 @@ func (l *loop) checkHost(at netip.Addr) error {
 	}
 	limit := int64(l.cfg.Limits.Connections)
 	if most := l.share(limit, limit-int64(l.open)); int64(h.open) >= most {
-		return fmt.Errorf("%d connections of this host are open, and the share of one host is %d of %d", h.open, most, limit)
+		return fmt.Errorf("this host has %d open connections, and the limit for one host is %d of %d", h.open, most, limit)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (l *loop) overfull(h *host) error {
 		return nil
 	}
 	if most := l.share(limit, limit-total); h.size() > most {
-		return fmt.Errorf("this host takes %d bytes of the store, and the share of one host is %d of %d", h.size(), most,
+		return fmt.Errorf("this host stores %d bytes, and the limit for one host is %d of %d", h.size(), most,
 			limit)
 	}
 	return nil

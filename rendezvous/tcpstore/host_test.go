@@ -68,8 +68,8 @@ func TestHostCannotFillTheStore(t *testing.T) {
 		}
 	}
 	require.Regexp(t,
-		`^the store disconnected 203\.0\.113\.1:5 \(pid \d+\): this host takes \d+ bytes of the store, and the share `+
-			`of one host is \d+ of 1048576\n`,
+		`^the store disconnected 203\.0\.113\.1:5 \(pid \d+\): this host stores \d+ bytes, and the limit for one `+
+			`host is \d+ of 1048576\n`,
 		s.log.text())
 }
 
@@ -116,8 +116,8 @@ func TestHostCannotTakeAllConnections(t *testing.T) {
 	for range 3 {
 		greet(t, s).ping()
 	}
-	require.Equal(t, "the store refused a connection from 203.0.113.1: 4 connections of this host are open, and the "+
-		"share of one host is 4 of 8", s.log.text())
+	require.Equal(t, "the store refused a connection from 203.0.113.1: this host has 4 open "+
+		"connections, and the limit for one host is 4 of 8", s.log.text())
 }
 
 // If all users of this host are accepted, they share one limit. By default the user's own ranks have no limit.

@@ -77,7 +77,7 @@ func TestReservedPortIsTaken(t *testing.T) {
 	require.Equal(t, "127.0.0.1", taken.Host)
 	require.Equal(t, port, taken.Port)
 	_, err = Reserve("somewhere", 0)
-	require.ErrorContains(t, err, "not an IP address")
+	require.ErrorContains(t, err, "use an IP address")
 }
 
 func TestHolder(t *testing.T) {

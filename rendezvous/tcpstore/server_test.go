@@ -211,7 +211,7 @@ func TestBadPeersEndOnlyThemselves(t *testing.T) {
 		"tls":               {[]byte{0x16, 3, 1, 2, 0}, "not a store client"},
 		"wrong magic":       {[]byte{0, 1, 2, 3, 4}, "not a store client"},
 		"request first":     {request(opSet, text("k"), text("v")), "not a store client"},
-		"torch 2.1":         {append(bytes.Clone(oldGreeting), number(1)...), "client is torch < 2.2, not supported"},
+		"torch 2.1":         {append(bytes.Clone(oldGreeting), number(1)...), "the client is PyTorch before 2.2"},
 		"unknown operation": {known([]byte{77}), "unknown operation 77"},
 		"second validate":   {known(greeting), "already validated"},
 		"second wait":       {known(listOf(opWait, "a"), listOf(opWait, "b")), "while an earlier one is unanswered"},
@@ -355,7 +355,7 @@ func TestConnectionsHaveALimit(t *testing.T) {
 	third.send([]byte{opPing, 1, 2, 3, 4})
 	second.ping()
 	require.Eventually(t, func() bool {
-		return strings.Contains(s.log.text(), "2 connections are open (that is the limit), and 1 wait")
+		return strings.Contains(s.log.text(), "2 connections are open (that is the limit), and 1 are waiting")
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, first.Close())
 	third.expect(1, 2, 3, 4)
@@ -484,7 +484,7 @@ func TestListenTellsWhatIsWrong(t *testing.T) {
 	require.ErrorIs(t, err, unix.EADDRINUSE)
 
 	_, err = Listen(Config{Host: "node1.example"})
-	require.ErrorContains(t, err, `bind "node1.example": not an IP address`)
+	require.ErrorContains(t, err, `bind "node1.example": use an IP address`)
 	_, err = Listen(Config{Host: "192.0.2.1"})
 	require.ErrorContains(t, err, "bind 192.0.2.1 port 0")
 	_, err = Listen(Config{Port: 1 << 16})
@@ -531,7 +531,7 @@ func TestComplaintsHaveAnEnd(t *testing.T) {
 		c.log(complaint{peer: at, kind: faultNotClient}, "%v again", at)
 	}
 	require.Len(t, log.lines, maxComplaints+1)
-	require.Contains(t, log.lines[maxComplaints], "no longer logged")
+	require.Contains(t, log.lines[maxComplaints], "no longer logs others")
 }
 
 // FuzzServer sends bytes to a server, with or without a greeting. The server still serves others, and frees the

@@ -69,7 +69,7 @@ func address(host string) (netip.Addr, error) {
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil || ip.Zone() != "" {
-		return ip, fmt.Errorf("bind %q: not an IP address without a zone; names are not looked up", host)
+		return ip, fmt.Errorf("bind %q: use an IP address without a zone, not a name", host)
 	}
 	return ip.Unmap(), nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrEnded is returned by [Server.Take] when the server is closed.
-var ErrEnded = errors.New("the store has ended")
+var ErrEnded = errors.New("the store has closed")
 
 // ListenNowhere starts a server without a port of its own, which serves only the connections passed to [Server.Take].
 // addr is what [Server.Addr] returns; Config's Host and Port are ignored. Use it if other clients connect to the
@@ -83,6 +83,6 @@ func (l *loop) roomForOne(peer netip.AddrPort) bool {
 	}
 	l.refused++
 	l.complaints.log(complaint{kind: faultFull},
-		"the store refused a connection from %v: %d are open, which is the limit", peer, l.open)
+		"the store refused a connection from %v: the limit of %d is reached", peer, l.open)
 	return false
 }

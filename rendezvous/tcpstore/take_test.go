@@ -97,7 +97,7 @@ func TestHandedOverBeyondTheLimit(t *testing.T) {
 	defer c.Close()
 	_, err = c.Read(make([]byte, 1))
 	require.Error(t, err)
-	require.Contains(t, s.log.text(), "1 are open, which is the limit")
+	require.Contains(t, s.log.text(), "the limit of 1 is reached")
 }
 
 func TestTakeAfterClose(t *testing.T) {

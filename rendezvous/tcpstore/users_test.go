@@ -143,8 +143,8 @@ func TestAnotherUserIsRefused(t *testing.T) {
 		require.Equal(t, "rank 0's", string(value))
 		require.Len(t, strings.Split(s.log.text(), "\n"), 2, "each user is named once")
 		require.Regexp(t,
-			`^the store refused a connection from (127\.0\.0\.1|::1): it is user 54321's, and only root may connect on `+
-				`this host; --allow-local-users accepts every user of this host\n`,
+			`^the store refused a connection from (127\.0\.0\.1|::1): it belongs to user 54321, and `+
+				`only root may connect on this host; --allow-local-users accepts every user of this host\n`,
 			s.log.text())
 	}
 }

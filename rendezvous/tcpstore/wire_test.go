@@ -108,7 +108,7 @@ func TestGreetings(t *testing.T) {
 	}
 	_, err = parseGreeting(oldGreeting)
 	require.ErrorIs(t, err, errOldClient)
-	require.ErrorContains(t, err, "client is torch < 2.2, not supported")
+	require.ErrorContains(t, err, "the client is PyTorch before 2.2")
 
 	for _, b := range []string{
 		"GET / HTTP/1.1\r\n", "\x16\x03\x01", "\x00\xce\xf7\x85\x3d", "\x00\x01",

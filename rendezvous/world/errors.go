@@ -11,7 +11,7 @@ type SecondError struct {
 }
 
 func (e *SecondError) Error() string {
-	return fmt.Sprintf("process %d calls MPI_Init while process %d of this rank is in MPI, and only one can be the rank: "+
-		"start it by MPI_Comm_spawn, or unset %s to run it alone",
+	return fmt.Sprintf("process %d calls MPI_Init while process %d of the same rank is in MPI: start it with "+
+		"MPI_Comm_spawn, or unset %s to run it alone",
 		e.PID, e.First, e.Variables)
 }

@@ -26,6 +26,6 @@ func (s sink) BindFailed(id int, b process.BindError) {
 }
 
 func bindNotice(rank int, what string, why error) string {
-	return fmt.Sprintf("rank %d runs, but gorun could not bind it to %s: %v; --bind-to none turns binding off",
+	return fmt.Sprintf("rank %d runs unbound, since gorun could not bind it to %s: %v; `--bind-to none` turns binding off",
 		rank, what, why)
 }

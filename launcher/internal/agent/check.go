@@ -30,7 +30,7 @@ func (a *Agent) check(c wire.Check) error {
 		host := a.inspect(c, programs)
 		text, err := json.Marshal(&host)
 		if err != nil || len(text) > wire.HostLimit {
-			text, _ = json.Marshal(&doctor.Host{Unknown: []string{"the facts of this host are too large to send"}})
+			text, _ = json.Marshal(&doctor.Host{Unknown: []string{"the description of this host is too large to send"}})
 		}
 		_ = a.link.Send(&wire.Checked{Host: text}) // the head may be gone
 	}()
@@ -119,7 +119,7 @@ func withTimeout[T any](limit time.Duration, do func() T) (result T, err error) 
 	case result = <-done:
 		return result, nil
 	case <-timer.C:
-		return result, fmt.Errorf("no answer of the file system for %s", limit)
+		return result, fmt.Errorf("the file system did not answer within %s", limit)
 	}
 }
 

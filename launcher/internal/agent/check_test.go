@@ -35,7 +35,7 @@ func TestNoHeadInspectsNodesThatJoined(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, inspect(ownAgent(dir).cfg.Joined),
-		"a check frame, which no head may send to a node that joined")
+		"a check frame, which a launcher may not send to a node that joined")
 	require.NoFileExists(t, traces)
 	require.Error(t, inspect(nil)) // the link has ended
 	require.FileExists(t, traces, "the same question has another agent start it")

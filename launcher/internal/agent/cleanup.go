@@ -174,7 +174,7 @@ func (j *job) scheduleLateSetup() {
 		<-j.guard.started
 		j.timers.unlessOver(func() {
 			if err := j.makePrivateDir(); err != nil {
-				j.agent.notice("cannot create files for ranks' errors, so reports lack them: %v", err)
+				j.agent.notice("cannot create error files for ranks, so reports lack Python exceptions: %v", err)
 			}
 			j.oom.Begin()
 			j.tidyCgroups()

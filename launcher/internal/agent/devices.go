@@ -51,7 +51,7 @@ func (a *Agent) count(h *wire.Hello, programs []spec.Program, limit time.Duratio
 	if err != nil {
 		return 0, err
 	}
-	late := fmt.Errorf("%s has not answered within %v", python, limit)
+	late := fmt.Errorf("%s did not answer within %v", python, limit)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, late)
 	defer cancel()
 	go func() {

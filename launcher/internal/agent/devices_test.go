@@ -20,5 +20,5 @@ func TestCountingDevicesHasALimit(t *testing.T) {
 	require.NoError(t, os.WriteFile(python, []byte("#!/bin/sh\nread x < \"$0.never\"\n"), 0o700))
 	programs := []spec.Program{{Kind: "python script", Path: python}}
 	_, err := (&Agent{}).count(&wire.Hello{Device: "xpu"}, programs, 10*time.Millisecond)
-	require.EqualError(t, err, python+" has not answered within 10ms")
+	require.EqualError(t, err, python+" did not answer within 10ms")
 }

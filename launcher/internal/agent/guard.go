@@ -30,7 +30,7 @@ func (g *guard) start(j *job) {
 			cfg := &j.agent.cfg
 			err := g.Start(process.GuardConfig{ID: j.start.JobID, Executable: cfg.Executable, Link: cfg.Link})
 			if err != nil {
-				j.agent.notice("cannot start the guard process, so children of ranks would survive a SIGKILL of gorun: %v", err)
+				j.agent.notice("cannot start the guard, so ranks' children would survive a SIGKILL of gorun: %v", err)
 				return
 			}
 			go g.watch(j)
@@ -58,7 +58,7 @@ func (g *guard) watch(j *job) {
 		case <-g.Died():
 		}
 		if err := g.Replace(); err != nil {
-			j.agent.notice("the guard process was killed and cannot be replaced: %v", err)
+			j.agent.notice("the guard was killed and cannot be replaced: %v", err)
 			return
 		}
 	}

@@ -48,7 +48,7 @@ func OpenHealth(text string, notice func(format string, args ...any)) (*Health, 
 		if pid, name, ok := tcpstore.Holder(int(port)); ok {
 			holder = fmt.Sprintf(" by %s (pid %d)", name, pid)
 		}
-		notice("%s=%s: this job does not answer health checks: %v%s; name a port that is free, or unset the variable",
+		notice("%s=%s: gorun does not answer health checks of this job: %v%s; name a free port, or unset the variable",
 			env.VarTorchelasticHealthCheckPort, text, err, holder)
 		return nil, nil
 	}
@@ -120,7 +120,7 @@ func (h *Health) answer(c net.Conn) {
 func (h *Health) state() (status, body string) {
 	since := h.busy.Load()
 	if busy := time.Since(time.Unix(0, since)); since != 0 && busy > healthStuck {
-		return "503 Service Unavailable", "the agent is stuck since " + busy.Round(time.Second).String()
+		return "503 Service Unavailable", "the agent has been stuck for " + busy.Round(time.Second).String()
 	}
 	return "200 OK", "alive"
 }

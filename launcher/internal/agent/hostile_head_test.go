@@ -233,7 +233,7 @@ func TestNoProcessEndsForAHead(t *testing.T) {
 	require.True(t, ok)
 	var failed wire.StartFailed
 	require.NoError(t, f.Decode(&failed))
-	assert.Contains(t, failed.Text, "the id of a job that this node is in")
+	assert.Contains(t, failed.Text, "the id of a job that this node already runs in")
 	h.send(&wire.Kill{})
 	h.end()
 	assert.True(t, isAlive(later.Process.Pid))

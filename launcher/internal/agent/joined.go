@@ -86,20 +86,21 @@ func (a *Agent) applyJoined(s *wire.Start) error {
 		return nil
 	}
 	if len(s.Apps) != len(a.programs) || len(joined.Programs) != len(a.programs) {
-		return fmt.Errorf("the head names %d programs, this node's command line %d", len(s.Apps), len(a.programs))
+		return fmt.Errorf("node 0 names %d programs, this node's command line has %d: give all nodes the same command line",
+			len(s.Apps), len(a.programs))
 	}
 	for i, p := range a.programs {
 		s.Apps[i] = spec.App{Path: p.Path, Argv: p.Argv, Dir: joined.Dir, Build: p.Build != nil}
 	}
 	if most := cmp.Or(joined.Ranks, int(a.counted.Load())); most > 0 && len(s.Ranks) > most {
-		return fmt.Errorf("the head wants %d ranks, this node's command line %d", len(s.Ranks), most)
+		return fmt.Errorf("node 0 requests %d ranks here, this node's command line allows %d", len(s.Ranks), most)
 	}
 	if task := joined.Task; task != nil && len(s.Ranks) > 0 &&
 		(s.Ranks[0].Rank != task.Rank || s.Ranks[0].LocalRank != task.LocalRank) {
-		return fmt.Errorf("the head wants rank %d here, this process is rank %d", s.Ranks[0].Rank, task.Rank)
+		return fmt.Errorf("node 0 requests rank %d here, this process is rank %d", s.Ranks[0].Rank, task.Rank)
 	}
 	if process.Marker(lookup(a.cfg.Environ, process.MarkerVar)).Has(s.JobID) { // its processes would count as this job's
-		return errors.New("the head gives the job the id of a job that this node is in")
+		return errors.New("node 0's job has the id of a job that this node already runs in: start gorun outside that job")
 	}
 	s.Common = slices.Concat(joined.inherited(a.cfg.Environ), joined.Exports,
 		joined.workingDir(a.cfg.Environ, joined.Dir), joined.acceptedEnviron(s.Common, a.cfg.Environ))
@@ -107,10 +108,11 @@ func (a *Agent) applyJoined(s *wire.Start) error {
 		r := &s.Ranks[i]
 		r.Env = joined.acceptedEnviron(r.Env, a.cfg.Environ)
 		if r.App < 0 || r.App >= len(a.programs) {
-			return fmt.Errorf("the head has rank %d run program %d of %d", r.Rank, r.App, len(a.programs))
+			return fmt.Errorf("the launcher assigns rank %d to program %d of %d", r.Rank, r.App, len(a.programs))
 		}
 		if r.Argv != nil && !matchesArgv(r.Argv, a.programs[r.App], r.LocalRank) {
-			return fmt.Errorf("the head has rank %d run another command line than this node's", r.Rank)
+			return fmt.Errorf("node 0 requests another command line for rank %d than this node has: give all nodes "+
+				"the same program and arguments", r.Rank)
 		}
 	}
 	return a.applyJoinedLogs(joined, s)
@@ -166,15 +168,14 @@ func (a *Agent) applyJoinedLogs(joined *Joined, s *wire.Start) error {
 		return nil
 	}
 	if l.Digits < 0 || l.Digits > maxDigits || l.Host != "" && !isName(l.Host) {
-		return fmt.Errorf("the head wants files with %d digits of host %q", l.Digits, l.Host)
+		return fmt.Errorf("node 0 requests log files with %d digits of host %q", l.Digits, l.Host)
 	}
 	switch named := l.Named(); {
 	case l.Base == os.DevNull || joined.LogDir == os.DevNull:
 		l.Base, l.Names = os.DevNull, nil
 		return nil
 	case named && len(joined.LogNames) == 0:
-		return errors.New("node 0's command line has patterns for the names of log files, and this node's has none: " +
-			"give it the same options")
+		return errors.New("node 0 names log files by a pattern, and this node has none: give all nodes the same log options")
 	case named:
 		l.Base, l.Names = joined.LogDir, joined.LogNames
 		return nil
@@ -192,9 +193,11 @@ func (a *Agent) checkRunDir(dir string, attempt int) error {
 	names := strings.Split(rel, "/")
 	switch {
 	case err != nil, len(names) > maxRunNames, slices.ContainsFunc(names, func(name string) bool { return !isName(name) }):
-		return fmt.Errorf("the head wants log files at %s, and this node has them below %s", dir, a.logBase())
+		return fmt.Errorf("node 0 requests log files in %s, outside this node's log directory %s: give all nodes the "+
+			"same log options", dir, a.logBase())
 	case attempt != 0 && dir != a.runDir:
-		return fmt.Errorf("the head wants log files of attempt %d at %s, which is not where those before are", attempt, dir)
+		return fmt.Errorf("node 0 requests log files of attempt %d in %s, not in the directory of earlier attempts",
+			attempt, dir)
 	}
 	a.runDir = dir
 	return nil

@@ -63,34 +63,34 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 	}{
 		"another program": {func(s *wire.Start) {
 			s.Apps = append(s.Apps, spec.App{Path: "/bin/sh"})
-		}, "the head names 2 programs"},
-		"no program":       {func(s *wire.Start) { s.Apps = nil }, "the head names 0 programs"},
-		"a program beyond": {func(s *wire.Start) { s.Ranks[0].App = 1 }, "run program 1 of 1"},
-		"a program before": {func(s *wire.Start) { s.Ranks[0].App = -1 }, "run program -1 of 1"},
+		}, "node 0 names 2 programs"},
+		"no program":       {func(s *wire.Start) { s.Apps = nil }, "node 0 names 0 programs"},
+		"a program beyond": {func(s *wire.Start) { s.Ranks[0].App = 1 }, "to program 1 of 1"},
+		"a program before": {func(s *wire.Start) { s.Ranks[0].App = -1 }, "to program -1 of 1"},
 		"other arguments": {func(s *wire.Start) {
 			s.Ranks[0].Argv = []string{"python3", "-c", "evil"}
-		}, "run another command line"},
-		"no arguments at all": {func(s *wire.Start) { s.Ranks[0].Argv = []string{} }, "run another command line"},
+		}, "requests another command line"},
+		"no arguments at all": {func(s *wire.Start) { s.Ranks[0].Argv = []string{} }, "requests another command line"},
 		"another local rank's": {func(s *wire.Start) {
 			s.Ranks[0].Argv = s.Ranks[1].Argv
-		}, "run another command line"},
+		}, "requests another command line"},
 		"more ranks": {func(s *wire.Start) {
 			s.Ranks = append(s.Ranks, s.Ranks...)
-		}, "the head wants 4 ranks, this node's command line 2"},
+		}, "node 0 requests 4 ranks here, this node's command line allows 2"},
 		"log files elsewhere": {
-			logsAt("/etc/cron.d/x"), "the head wants log files at /etc/cron.d/x, and this node has them below " + temp,
+			logsAt("/etc/cron.d/x"), "node 0 requests log files in /etc/cron.d/x, outside this node's log directory " + temp,
 		},
-		"log files above":      {logsAt(temp + "/../x"), "the head wants log files at"},
-		"log files at the top": {logsAt(temp), "the head wants log files at"},
-		"log files hidden":     {logsAt(temp + "/.ssh/x"), "the head wants log files at"},
-		"log files deep below": {logsAt(temp + "/a/b/c/d"), "the head wants log files at"},
+		"log files above":      {logsAt(temp + "/../x"), "node 0 requests log files in"},
+		"log files at the top": {logsAt(temp), "node 0 requests log files in"},
+		"log files hidden":     {logsAt(temp + "/.ssh/x"), "node 0 requests log files in"},
+		"log files deep below": {logsAt(temp + "/a/b/c/d"), "node 0 requests log files in"},
 		"log files of another attempt": {func(s *wire.Start) {
 			logsAt(temp + "/run/node1")(s)
 			s.Attempt = 1
-		}, "which is not where those before are"},
+		}, "not in the directory of earlier attempts"},
 		"names of files": {func(s *wire.Start) {
 			s.Logs = &wire.Logs{Logs: spec.Logs{Base: temp, Names: []string{"/etc/%r"}}}
-		}, "this node's has none: give it the same options"},
+		}, "this node has none: give all nodes the same log options"},
 		"a host that is a path": {func(s *wire.Start) {
 			logsAt(temp + "/run/node1")(s)
 			s.Logs.Host = "../.."
@@ -107,7 +107,8 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 	a, s := ownAgent(temp), ordinary()
 	a.cfg.Joined.Ranks = 0
 	a.counted.Store(1)
-	assert.ErrorContains(t, a.applyJoined(&s), "the head wants 2 ranks, this node's command line 1", "one for each device")
+	assert.ErrorContains(t, a.applyJoined(&s), "node 0 requests 2 ranks here, this node's command line allows 1",
+		"one for each device")
 }
 
 func TestMessagesOfHeadWithoutEffect(t *testing.T) {
@@ -171,7 +172,7 @@ func TestHeadReceivesReasonOfRefusal(t *testing.T) {
 			var failed wire.StartFailed
 			require.NoError(t, frame.Decode(&failed))
 			require.Equal(t, 125, failed.Code)
-			require.Contains(t, failed.Text, "the head has rank 0 run another command line than this node's")
+			require.Contains(t, failed.Text, "node 0 requests another command line for rank 0 than this node has")
 			break
 		}
 	}
@@ -228,8 +229,8 @@ func TestAHeadKeepsEachRankWhereItIs(t *testing.T) {
 	temp := t.TempDir()
 	for name, want := range map[string]spec.Task{
 		"": {Rank: 2},
-		"the head wants rank 2 here, this process is rank 3": {Rank: 3},
-		"the head wants rank 2 here":                         {Rank: 2, LocalRank: 1},
+		"node 0 requests rank 2 here, this process is rank 3": {Rank: 3},
+		"node 0 requests rank 2 here":                         {Rank: 2, LocalRank: 1},
 	} {
 		a := ownAgent(temp)
 		a.cfg.Joined.Ranks, a.cfg.Joined.Task = 1, &want

@@ -74,7 +74,7 @@ func (l *lease) grace() time.Duration {
 // explain returns why the connection has ended.
 func (l *lease) explain(err error) error {
 	if l.expired.Load() { // err is that we closed the connection
-		return fmt.Errorf("no message from the head for %s: its link is cut, or its host hangs",
+		return fmt.Errorf("no message from the launcher for %s: the connection is cut, or the launcher's host hangs",
 			time.Duration(l.limit.Load()))
 	}
 	return err

@@ -24,7 +24,7 @@ const (
 func (a *Agent) checkProbe(p *wire.Probe) error {
 	a.probed += len(p.Targets)
 	if a.probed > maxTargets || len(p.Names) > maxNames {
-		return errors.New("agent: the head wants too many addresses to be tried")
+		return errors.New("agent: the launcher requests more dials than the limit")
 	}
 	return nil
 }
@@ -32,12 +32,13 @@ func (a *Agent) checkProbe(p *wire.Probe) error {
 // checkStart refuses inconsistent Start frames; later code relies on it.
 func (a *Agent) checkStart(s *wire.Start) error {
 	if len(s.Apps) == 0 || s.Window <= 0 || s.Window > maxWindow || s.Attempt < 0 {
-		return fmt.Errorf("the head wants %d programs, %d bytes of output under way, attempt %d",
+		return fmt.Errorf("the launcher requests %d programs, %d bytes of output in flight, attempt %d",
 			len(s.Apps), s.Window, s.Attempt)
 	}
 	for i, app := range s.Apps {
 		if len(app.Argv) == 0 || app.Build && (i >= len(a.programs) || a.programs[i].Build == nil) {
-			return fmt.Errorf("the head wants program %q without arguments, or built, although it is not a Go package", app.Path)
+			return fmt.Errorf("the launcher requests program %q without arguments, or a build that is not of a Go package",
+				app.Path)
 		}
 	}
 	if err := checkWorlds(s.MPI.Worlds); err != nil {
@@ -53,13 +54,14 @@ func checkRows(rows []wire.Row, apps int, logs *wire.Logs) error {
 		r := &rows[i]
 		switch {
 		case r.Rank < 0 || r.LocalRank < 0 || seen[r.Rank]:
-			return fmt.Errorf("the head wants rank %d, local rank %d, twice or below 0", r.Rank, r.LocalRank)
+			return fmt.Errorf("the launcher requests rank %d, local rank %d, which is negative or a duplicate",
+				r.Rank, r.LocalRank)
 		case r.App < 0 || r.App >= apps:
-			return fmt.Errorf("the head has rank %d run program %d of %d", r.Rank, r.App, apps)
+			return fmt.Errorf("the launcher assigns rank %d to program %d of %d", r.Rank, r.App, apps)
 		case r.Argv != nil && len(r.Argv) == 0:
-			return fmt.Errorf("the head has rank %d run a program without arguments", r.Rank)
+			return fmt.Errorf("the launcher requests a program without arguments for rank %d", r.Rank)
 		case logs != nil && (r.LocalRank >= len(logs.Redirect) || r.LocalRank >= len(logs.Tee)):
-			return fmt.Errorf("the head does not say which files local rank %d writes", r.LocalRank)
+			return fmt.Errorf("the launcher names no log files for local rank %d", r.LocalRank)
 		}
 		seen[r.Rank] = true
 	}
@@ -71,11 +73,11 @@ func checkWorlds(worlds []world.World) error {
 	for i := range worlds {
 		w := &worlds[i]
 		if len(w.Name) > maxWorldLen || strings.Trim(w.Name, worldLetters) != "" {
-			return fmt.Errorf("the head calls a world %.80q", w.Name)
+			return fmt.Errorf("the launcher gives a world the invalid name %.80q", w.Name)
 		}
 		for _, r := range w.Ranks {
 			if r.Job < 0 || r.Host < 0 || r.Host >= len(w.Hosts) || r.App < 0 || r.App >= len(w.Apps) {
-				return fmt.Errorf("the head has rank %d of world %s on host %d of %d, of program %d of %d",
+				return fmt.Errorf("the launcher places rank %d of world %s on host %d of %d, with program %d of %d",
 					r.Job, w.Name, r.Host, len(w.Hosts), r.App, len(w.Apps))
 			}
 		}

@@ -16,16 +16,16 @@ func TestWhatAHeadMayNotAsk(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
 	many := &wire.Probe{Key: make([]byte, 16), Targets: make([]probe.Target, maxTargets+1)}
 	for want, sent := range map[string][]wire.Message{
-		"it sent more than 1 hello frames":                              {hello(v), hello(v)},
-		"an open frame, which no head may send to a node that joined":   {hello(v), &wire.Open{Addr: "0.0.0.0"}},
-		"a check frame, which no head may send to a node that joined":   {hello(v), &wire.Check{Dir: "/home/user/.ssh"}},
-		"the head wants too many addresses to be tried":                 {many},
-		"a grow frame, which no head may send before ranks are started": {hello(v), &wire.Grow{}},
-		"a kill frame, which no head may send before ranks are started": {&wire.Kill{}},
-		"a start frame, which no head may send while ranks run":         {hello(v), startOf(v), startOf(v)},
-		"a probe frame, which no head may send while ranks run":         {hello(v), startOf(v), &wire.Probe{}},
-		`the head calls a world "../x"`:                                 {hello(v), startOf(v), growIn("../x")},
-		"the head has rank 0 of world w on host 0 of 0, of pr":          {hello(v), startOf(v), growIn("w")},
+		"it sent more than 1 frames of type hello":                           {hello(v), hello(v)},
+		"an open frame, which a launcher may not send to a node that joined": {hello(v), &wire.Open{Addr: "0.0.0.0"}},
+		"a check frame, which a launcher may not send to a node that joined": {hello(v), &wire.Check{Dir: "/home/user/.ssh"}},
+		"agent: the launcher requests more dials than the limit":             {many},
+		"a grow frame, which no launcher may send before ranks are started":  {hello(v), &wire.Grow{}},
+		"a kill frame, which no launcher may send before ranks are started":  {&wire.Kill{}},
+		"a start frame, which no launcher may send while ranks run":          {hello(v), startOf(v), startOf(v)},
+		"a probe frame, which no launcher may send while ranks run":          {hello(v), startOf(v), &wire.Probe{}},
+		`the launcher gives a world the invalid name "../x"`:                 {hello(v), startOf(v), growIn("../x")},
+		"the launcher places rank 0 of world w on host 0 of 0, with pr":      {hello(v), startOf(v), growIn("w")},
 	} {
 		h := attack(t, v)
 		for _, m := range sent {
@@ -46,8 +46,8 @@ func growIn(name string) *wire.Grow {
 func TestInputThatNobodyReads(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
 	for want, rank := range map[string]int{
-		"input for rank 1, which reads none of it here": 1,
-		"more input for rank 0 than":                    0,
+		"input for rank 1, which does not read stdin on this node": 1,
+		"more unread input for rank 0 than":                        0,
 	} {
 		h := attack(t, v)
 		h.send(hello(v))
@@ -81,7 +81,7 @@ func TestInputForRanksThatAreRefused(t *testing.T) {
 	require.True(t, ok, h.said.String())
 	var failed wire.StartFailed
 	require.NoError(t, f.Decode(&failed))
-	assert.Contains(t, failed.Text, "the head wants 3 ranks, this node's command line 2")
+	assert.Contains(t, failed.Text, "node 0 requests 3 ranks here, this node's command line allows 2")
 	h.send(&wire.Cleanup{})
 	_, ok = h.await(wire.TypeCleanedUp)
 	assert.True(t, ok, h.said.String())

@@ -24,7 +24,7 @@ type mpiPort struct {
 func (m *mpi) openPort(protocol, programs string, serve func(conn net.Conn, inode uint64)) int {
 	port, err := openLoopbackPort()
 	if err != nil {
-		m.job.agent.notice("cannot serve %s, so programs of %s cannot start: %v", protocol, programs, err)
+		m.job.agent.notice("cannot serve %s, so %s programs cannot start: %v", protocol, programs, err)
 		return 0
 	}
 	m.ports = append(m.ports, &mpiPort{port, protocol, serve})
@@ -76,7 +76,7 @@ func (m *mpi) accept(p *mpiPort) {
 // refuse closes a connection. It reports only the first one.
 func (m *mpi) refuse(conn net.Conn, protocol string, owner peersocket.Owner, err error) {
 	_ = conn.Close()
-	why := fmt.Sprintf("it is user %d's, and only the user of the job and root may connect", owner.UID)
+	why := fmt.Sprintf("it belongs to user %d, and only the job's user and root may connect", owner.UID)
 	if err != nil {
 		why = fmt.Sprintf("its user is unknown: %v", err)
 	}
@@ -123,15 +123,15 @@ func (m *mpi) servePMIPort(conn net.Conn, inode uint64) {
 func (m *mpi) claim(conn net.Conn, id int) (world.Proc, error) {
 	c, ok := conn.(*pmiPortConn)
 	if !ok {
-		return world.Proc{}, errors.New("it did not come to PMI_PORT")
+		return world.Proc{}, errors.New("it did not connect to PMI_PORT")
 	}
 	p, known := m.proc(id)
 	pid := m.job.startedPID(id)
 	if !known || pid == 0 {
-		return world.Proc{}, fmt.Errorf("it says that it is rank %d, which is not on this node", id)
+		return world.Proc{}, fmt.Errorf("it claims rank %d, which is not on this node", id)
 	}
 	if holds, sure := process.HoldsSocket(pid, c.inode); sure && !holds {
-		return world.Proc{}, fmt.Errorf("it says that it is rank %d, which did not start it (pid %d)", id, pid)
+		return world.Proc{}, fmt.Errorf("it claims rank %d, whose process (pid %d) did not start it", id, pid)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +170,7 @@ func (m *mpi) serveSocket(rank, fd int) {
 	conn, err := net.FileConn(file)
 	_ = file.Close()
 	if err != nil {
-		m.job.agent.notice("rank %d cannot be served by PMI: %v", rank, err)
+		m.job.agent.notice("cannot serve PMI to rank %d: %v", rank, err)
 		return
 	}
 	m.serveConn(conn, func() {

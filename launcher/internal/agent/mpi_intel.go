@@ -45,7 +45,7 @@ func (m *mpi) spawnHint(state *spec.RankMPI, environs ...[]string) string {
 	if file == "" || !contains(file, intelSpawn) {
 		return ""
 	}
-	return "add `-x " + intelSpawn + "=on` if it was in MPI_Comm_spawn or MPI_Comm_accept: Intel MPI crashes there without"
+	return "add `-x " + intelSpawn + "=on` if it crashed in MPI_Comm_spawn or MPI_Comm_accept: Intel MPI needs it there"
 }
 
 // contains reports whether a file contains a text.

@@ -75,8 +75,8 @@ func (m *mpi) Left(p world.Proc) {
 		same := left != nil && m.states[rank] == left && !left.Finalized
 		m.mu.Unlock()
 		if r := m.job.rank(rank); same && r != nil && r.end.Load() == nil {
-			m.job.agent.notice("rank %d left MPI without MPI_Finalize %s ago, and its process goes on: ranks that wait for it "+
-				"in MPI wait until that ends", rank, leftTimeout)
+			m.job.agent.notice("rank %d left MPI without MPI_Finalize %s ago and still runs: ranks that wait for it "+
+				"in MPI wait until it exits", rank, leftTimeout)
 		}
 	})
 }
@@ -132,16 +132,16 @@ func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 
 func (m *mpi) Broken(p world.Proc, err error) {
 	if p.Rank == world.AllRanks {
-		m.job.agent.notice("a process that came to PMI_PORT is not served: %v", err)
+		m.job.agent.notice("refused a process that connected to PMI_PORT: %v", err)
 		return
 	}
 	var second *world.SecondError
 	if errors.As(err, &second) {
-		m.job.agent.notice("rank %d is not served by PMI any more, since both processes would wait for ever: %v",
+		m.job.agent.notice("gorun stops serving PMI to rank %d, since both of its processes would wait for ever: %v",
 			m.rank(p), err)
 		return
 	}
-	m.job.agent.notice("rank %d sent what no MPI library sends to its launcher, and is not served any more: %v",
+	m.job.agent.notice("rank %d broke the MPI launch protocol, so gorun stops serving it: %v",
 		m.rank(p), err)
 }
 

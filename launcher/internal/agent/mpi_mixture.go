@@ -44,8 +44,8 @@ func (m *mpi) reportMixture() {
 			m.send(wire.MPIEvent{Stuck: &spec.MPIStuck{
 				Waiting: []int{one}, Missing: other, Initialized: true,
 				Why: fmt.Sprintf(
-					"rank %d is a program of MPICH's family (it speaks %s), rank %d one of Open MPI's (%s): they cannot share an "+
-						"MPI_COMM_WORLD; --world app gives each program a world of its own",
+					"rank %d uses MPICH or a relative (%s), rank %d uses Open MPI (%s): they cannot share an "+
+						"MPI_COMM_WORLD; `--world app` gives each program its own",
 					one, a.Protocol, other, b.Protocol),
 			}})
 			return

@@ -131,16 +131,16 @@ func (m *mpi) warnSingleton(rank int) {
 	m.mu.Unlock()
 	who := fmt.Sprintf("rank %d", rank)
 	if found.child != 0 {
-		who = fmt.Sprintf("process %d, which rank %d has started,", found.child, rank)
+		who = fmt.Sprintf("process %d, a child of rank %d,", found.child, rank)
 	}
 	switch {
 	case due && found.closed && familyOf(found.name) == mpichABI:
-		m.job.agent.notice("%s has loaded %s%s and cannot ask gorun for its rank: descriptor %d, which PMI_FD names, was "+
-			"closed by what started it; --pmi-port does without it, and Python's subprocess.run(..., close_fds=False) leaves "+
-			"it open", who, found.name, family(found.name), process.RankSocket)
+		m.job.agent.notice("%s has loaded %s%s and cannot ask gorun for its rank: its parent closed descriptor %d "+
+			"(PMI_FD); add `--pmi-port`, or start it by Python's subprocess.run(..., close_fds=False)",
+			who, found.name, family(found.name), process.RankSocket)
 	case due:
-		m.job.agent.notice("%s has loaded %s%s and has not asked gorun for its rank: fine as long as it does not call "+
-			"MPI_Init; if it has, it runs as 0 of 1: %s", who, found.name, family(found.name), m.remedy(found.name))
+		m.job.agent.notice("%s has loaded %s%s and has not asked gorun for its rank; if it has called MPI_Init, it "+
+			"runs as rank 0 of 1: %s", who, found.name, family(found.name), m.remedy(found.name))
 	}
 }
 
@@ -185,16 +185,16 @@ func (m *mpi) remedy(library string) string {
 	f, cfg := familyOf(library), m.cfg
 	switch {
 	case cfg.Only != "":
-		return "--mpi has gorun serve " + cfg.Only + " alone: leave it out"
+		return "`--mpi` limits gorun to " + cfg.Only + ": leave it out"
 	case cfg.Why != "":
-		return fmt.Sprintf("gorun serves no MPI here: %s", cfg.Why)
+		return fmt.Sprintf("gorun does not serve MPI in this job: %s", cfg.Why)
 	case f == openMPI:
-		return "Open MPI before 4 is not served, and MPI_Init of later ones may come yet; else start it by its own mpirun"
+		return "Open MPI 4 and later may still call MPI_Init; start older ones by their own mpirun"
 	case f == cray:
-		return "Cray's libpmi does not speak the open PMI: build the program with MPICH, whose ABI it shares, or start it " +
-			"by srun or aprun"
+		return "Cray's libpmi does not speak the open PMI: build the program with MPICH, which has the same ABI, or " +
+			"start it by srun or aprun"
 	case f == mpichABI:
-		return "the library was built for another launcher's protocol (mpichversion says which): start it by that one"
+		return "the library was built for another launcher (see `mpichversion`): start the program by that one"
 	}
-	return "gorun serves the families of MPICH and of Open MPI; start it by its own mpiexec"
+	return "gorun serves MPICH, its relatives and Open MPI; start this program by its own mpiexec"
 }

@@ -172,8 +172,8 @@ func TestPMIPort(t *testing.T) {
 	m.acceptConnections()
 	for id, want := range map[int]any{
 		5: world.Proc{World: "w", Rank: 0},
-		6: fmt.Sprintf("it says that it is rank 6, which did not start it (pid %d)", unknown.Process.Pid),
-		7: "it says that it is rank 7, which is not on this node",
+		6: fmt.Sprintf("it claims rank 6, whose process (pid %d) did not start it", unknown.Process.Pid),
+		7: "it claims rank 7, which is not on this node",
 	} {
 		client, err := net.Dial("tcp", address)
 		require.NoError(t, err)
@@ -293,7 +293,7 @@ func TestFamiliesThatWaitForEachOther(t *testing.T) {
 	assert.Equal(t, 6, e.Stuck.Missing)
 	assert.Equal(t, []int{5}, e.Stuck.Waiting)
 	assert.Contains(t, e.Stuck.Why,
-		"rank 5 is a program of MPICH's family (it speaks PMI-1), rank 6 one of Open MPI's (PMIx 4.2.2)")
+		"rank 5 uses MPICH or a relative (PMI-1), rank 6 uses Open MPI (PMIx 4.2.2)")
 	rest, err := io.ReadAll(theirs)
 	require.NoError(t, err)
 	assert.Empty(t, rest)
@@ -307,13 +307,13 @@ func TestSingletonsAreReportedOnce(t *testing.T) {
 	}{
 		{"libmpi.so.40.30.4", func(w *wire.MPI) {
 			*w = wire.MPI{Why: "leave out --mpi=none"}
-		}, "(Open MPI) and has not asked gorun for its rank: fine as long as it does not call MPI_Init; if it has, it runs " +
-			"as 0 of 1: gorun serves no MPI here: leave out --mpi=none"},
-		{"libmpi.so.40.30.4", func(*wire.MPI) {}, "Open MPI before 4 is not served"},
-		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.Only = "PMI-2" }, "--mpi has gorun serve PMI-2 alone: leave it out"},
-		{"libmpi.so.12", func(*wire.MPI) {}, "built for another launcher's protocol"},
+		}, "(Open MPI) and has not asked gorun for its rank; if it has called MPI_Init, it runs as rank 0 of 1: " +
+			"gorun does not serve MPI in this job: leave out --mpi=none"},
+		{"libmpi.so.40.30.4", func(*wire.MPI) {}, "Open MPI 4 and later may still call MPI_Init"},
+		{"libmpich.so.12.2.2", func(w *wire.MPI) { w.Only = "PMI-2" }, "`--mpi` limits gorun to PMI-2: leave it out"},
+		{"libmpi.so.12", func(*wire.MPI) {}, "built for another launcher"},
 		{"libmpi_cray.so.12", func(*wire.MPI) {}, "(Cray MPICH)"},
-		{"libmpi_ibm.so.3", func(*wire.MPI) {}, "start it by its own mpiexec"},
+		{"libmpi_ibm.so.3", func(*wire.MPI) {}, "start this program by its own mpiexec"},
 	} {
 		ours, theirs := net.Pipe()
 		m, _, _ := fakeMPI(t)
@@ -411,9 +411,9 @@ func TestMPIWaitsAreWatchedFromTheFirstRankOn(t *testing.T) {
 // Notices distinguish a protocol violation from a rank that runs a second MPI program.
 func TestBrokenConversations(t *testing.T) {
 	for want, err := range map[string]error{
-		"rank 6 sent what no MPI library sends to its launcher, and is not served any more: garbage": errors.New("garbage"),
-		"rank 6 is not served by PMI any more, since both processes would wait for ever: process 8 calls MPI_Init while " +
-			"process 7 of this rank is in MPI": fmt.Errorf("PMI: %w", &world.SecondError{PID: 8, First: 7}),
+		"rank 6 broke the MPI launch protocol, so gorun stops serving it: garbage": errors.New("garbage"),
+		"gorun stops serving PMI to rank 6, since both of its processes would wait for ever: process 8 calls MPI_Init " +
+			"while process 7 of the same rank is in MPI": fmt.Errorf("PMI: %w", &world.SecondError{PID: 8, First: 7}),
 	} {
 		ours, theirs := net.Pipe()
 		m, _, _ := fakeMPI(t)

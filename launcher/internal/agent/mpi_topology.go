@@ -13,7 +13,7 @@ import (
 func hwlocTopology() (string, error) {
 	topology, details, err := sysfs.ReadDetails()
 	if err != nil {
-		return "", fmt.Errorf("the machine's topology is not given to MPI libraries: %w", err)
+		return "", fmt.Errorf("MPI libraries do not get the machine's topology: %w", err)
 	}
 	return hwloc.XML(topology, details), nil
 }

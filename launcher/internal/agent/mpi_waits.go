@@ -58,7 +58,7 @@ func (j *job) watchMPIWaits() {
 		}}
 		w.report = func(from, to cpuSample) {
 			if absent := j.absentFromMPI(); len(absent) > 0 {
-				j.agent.notice("other ranks have waited %s in MPI_Init for %s, which may still call it (--store-report)",
+				j.agent.notice("ranks have waited %s in MPI_Init for %s, which may still call it (--store-report)",
 					limit, j.describeAbsent(absent, from, to))
 			}
 		}

@@ -27,7 +27,7 @@ func describeOOM(kill process.OOMKill, ranks int) (text, hint string) {
 	}
 	text += " (" + kill.Evidence + ")"
 	if ranks == 1 {
-		return text, "give the program more memory: it needs more than " + size
+		return text, "give the job more memory: the program needs more than " + size
 	}
 	return text, fmt.Sprintf("%s: %d ranks share %s", hint, ranks, size)
 }

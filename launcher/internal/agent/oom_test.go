@@ -23,7 +23,7 @@ func TestDescribeOOM(t *testing.T) {
 		{
 			process.OOMKill{Evidence: counted, Limit: 256 << 20},
 			1, "limit 256 MiB" + in,
-			"give the program more memory: it needs more than 256 MiB",
+			"give the job more memory: the program needs more than 256 MiB",
 		},
 		{
 			process.OOMKill{Evidence: counted, Limit: 1000 << 10},

@@ -29,7 +29,7 @@ type probing struct {
 func (a *Agent) probe(p wire.Probe) error {
 	b := &a.probing
 	if b.closed {
-		return fmt.Errorf("agent: %s frame after the probing has ended", p.Type())
+		return fmt.Errorf("agent: %s frame after the end of probing", p.Type())
 	}
 	if err := a.checkProbe(&p); err != nil {
 		return err

@@ -47,11 +47,11 @@ func (j *job) rasAddr() (addr string, own bool) {
 
 // Reasons for no answer.
 var (
-	errRASOff  = errors.New("NCCL does not answer in any rank here: NCCL_RAS_ENABLE=0, or the node has no ranks")
+	errRASOff  = errors.New("no rank on this node serves NCCL's status: NCCL_RAS_ENABLE is 0, or the node has no ranks")
 	errRASNone = errors.New("no rank listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no " +
 		"such port), or the program sets NCCL_RAS_ADDR itself")
 	errRASOther = errors.New(
-		"the one who answers there knows no rank of this job: the ranks have no NCCL_RAS_ADDR of their own")
+		"NCCL of another job answers there: this job's ranks have no NCCL_RAS_ADDR of their own")
 )
 
 // queryRAS returns NCCL's status of all ranks, or of those on this node, as JSON. It takes rasTime at most.

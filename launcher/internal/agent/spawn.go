@@ -66,7 +66,7 @@ func (j *job) sendSpawn(request world.Spawn, done func(name string, err error)) 
 	j.spawns.pending[call] = spawn{request: request, done: done}
 	j.spawns.mu.Unlock()
 	if err := j.agent.link.Send(&wire.Spawn{Call: call, Request: request}); err != nil {
-		j.spawnAnswered(wire.Spawned{Call: call, Error: "the launcher is gone"})
+		j.spawnAnswered(wire.Spawned{Call: call, Error: "the launcher has ended"})
 	}
 }
 
@@ -107,7 +107,7 @@ func readHostFile(name string) (string, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", cmp.Or(err, fmt.Errorf("%s is no regular file", name))
+		return "", cmp.Or(err, fmt.Errorf("%s is not a regular file", name))
 	}
 	text, err := io.ReadAll(io.LimitReader(f, hostFileLimit))
 	return string(text), err
@@ -205,7 +205,7 @@ func (j *job) checkSpawned(rows []wire.Row, programs int) error {
 	for i := range rows {
 		r := &rows[i]
 		if j.rank(r.Rank) != nil {
-			return fmt.Errorf("rank %d is there already", r.Rank)
+			return fmt.Errorf("rank %d already exists", r.Rank)
 		}
 		r.Spawned, r.Argv = true, nil
 	}
@@ -217,7 +217,7 @@ func (j *job) checkSpawned(rows []wire.Row, programs int) error {
 func (j *job) resolveSpawned(g *wire.Grow) ([]spec.App, error) {
 	if joined := j.agent.cfg.Joined; joined != nil {
 		if !j.claimRequest(g) {
-			return nil, errors.New("this node was started by a command line of its own, and runs that alone")
+			return nil, errors.New("this node joined by its own command line and runs only that")
 		}
 		environ := j.agent.cfg.Environ
 		g.Common = slices.Concat(joined.inherited(environ), joined.Exports, joined.acceptedEnviron(g.Common, environ))
@@ -234,7 +234,7 @@ func (j *job) resolveSpawned(g *wire.Grow) ([]spec.App, error) {
 			return nil, errors.New(found.Error)
 		}
 		if found.Build {
-			return nil, fmt.Errorf("%s is Go source; build it, and spawn the program", p.Name)
+			return nil, fmt.Errorf("%s is Go source: build it, and spawn the program", p.Name)
 		}
 		apps = append(apps, spec.App{Path: found.Path, Argv: found.Argv, Dir: p.Dir})
 	}

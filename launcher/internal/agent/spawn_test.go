@@ -61,8 +61,8 @@ func TestWhatAHeadMayNotGrow(t *testing.T) {
 func TestRowsOfNewRanks(t *testing.T) {
 	j := &job{}
 	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
-	require.ErrorContains(t, j.checkSpawned([]wire.Row{{Process: spec.Process{Rank: 0}}}, 1), "rank 0 is there already")
-	require.ErrorContains(t, j.checkSpawned([]wire.Row{{Process: spec.Process{Rank: 1, App: 1}}}, 1), "run program 1 of 1")
+	require.ErrorContains(t, j.checkSpawned([]wire.Row{{Process: spec.Process{Rank: 0}}}, 1), "rank 0 already exists")
+	require.ErrorContains(t, j.checkSpawned([]wire.Row{{Process: spec.Process{Rank: 1, App: 1}}}, 1), "to program 1 of 1")
 	rows := []wire.Row{{Process: spec.Process{Rank: 1, LocalRank: 9, Argv: []string{"evil"}}}}
 	require.NoError(t, j.checkSpawned(rows, 1))
 	assert.Equal(t, []wire.Row{{Process: spec.Process{Rank: 1, LocalRank: 9, Spawned: true}}}, rows)
@@ -86,7 +86,7 @@ func TestHostFileThatIsAPipe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	request := world.Spawn{Apps: []world.SpawnApp{{Program: "child", Dir: dir, HostFile: "pipe"}}}
-	require.ErrorContains(t, readHostFiles(&request, "/elsewhere"), "no regular file")
+	require.ErrorContains(t, readHostFiles(&request, "/elsewhere"), "not a regular file")
 }
 
 // A relative host file is relative to the program's directory, which is relative to the spawning rank's.

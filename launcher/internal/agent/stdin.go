@@ -38,7 +38,7 @@ func (s *stdin) write(rank int, p []byte) error {
 		return nil
 	}
 	if !slices.Contains(s.job.start.Stdio.Piped, rank) || s.job.rank(rank) == nil {
-		return fmt.Errorf("agent: input for rank %d, which reads none of it here", rank)
+		return fmt.Errorf("agent: input for rank %d, which does not read stdin on this node", rank)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *stdin) write(rank int, p []byte) error {
 		go s.feed(rank, f)
 	}
 	if len(f.waiting)+len(p) > maxInput {
-		return fmt.Errorf("agent: more input for rank %d than it was said to have read", rank)
+		return fmt.Errorf("agent: more unread input for rank %d than the limit", rank)
 	}
 	if !f.ended {
 		f.waiting, f.ended = append(f.waiting, p...), len(p) == 0

@@ -81,7 +81,7 @@ func (j *job) openWatchdog() error {
 	}
 	if err != nil {
 		w.path = ""
-		return fmt.Errorf("make the named pipe of %s=1: %w; without %s each node makes one of its own",
+		return fmt.Errorf("make the named pipe of %s=1: %w; unset %s, and each node makes its own",
 			env.VarTorchelasticEnableFileTimer, err, env.VarTorchelasticTimerFile)
 	}
 	j.guard.addPath(w.path)
@@ -96,7 +96,7 @@ func (w *watchdog) open() error {
 	if err == unix.EEXIST {
 		info, statErr := os.Lstat(w.path)
 		if statErr != nil || info.Mode().Type() != os.ModeNamedPipe {
-			return fmt.Errorf("%s is there already, and is no named pipe", w.path)
+			return fmt.Errorf("%s exists and is not a named pipe", w.path)
 		}
 		if fd, openErr := unix.Open(w.path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); openErr == nil {
 			unix.Close(fd)
@@ -179,7 +179,7 @@ func (t fileTimer) moment() time.Time {
 func (j *job) takeTimer(line []byte) {
 	w, t := &j.watchdog, fileTimer{}
 	if err := json.Unmarshal(line, &t); err != nil || t.PID <= 0 {
-		j.noticeOnce("line", "a line in %s is no timer request, and ignored: %.80q", w.path, line)
+		j.noticeOnce("line", "ignored a line in %s that is not a timer request: %.80q", w.path, line)
 		return
 	}
 	key := timerKey{t.PID, t.Scope}
@@ -189,7 +189,7 @@ func (j *job) takeTimer(line []byte) {
 	}
 	if j.rankOf(t.PID) == nil && !j.hasStarted(t.PID) {
 		j.noticeOnce("pid",
-			"the timer %.80q names process %d, which is no process of this job's ranks here: it is ignored", t.Scope, t.PID)
+			"ignored the timer %.80q of process %d, which does not belong to a rank on this node", t.Scope, t.PID)
 		return
 	}
 	if len(w.timers) >= maxTimers {
@@ -200,7 +200,8 @@ func (j *job) takeTimer(line []byte) {
 		}
 	}
 	if _, known := w.timers[key]; !known && len(w.timers) >= maxTimers {
-		j.noticeOnce("many", "ranks have %d timers: the timer %.80q and others are ignored", maxTimers, t.Scope)
+		j.noticeOnce("many", "ranks have %d timers, the limit: ignored the timer %.80q, and all later ones",
+			maxTimers, t.Scope)
 		return
 	}
 	w.timers[key] = t
@@ -258,7 +259,7 @@ func (j *job) expireTimers(now time.Time) {
 		}
 		i := slices.IndexFunc(timers, func(t fileTimer) bool { return t.Signal > 0 && t.Signal < 65 })
 		if i != 0 {
-			j.noticeOnce("signal", "the timer %.200q of rank %d has expired; it names no signal, so the rank goes on",
+			j.noticeOnce("signal", "the timer %.200q of rank %d has expired; it names no signal, so the rank keeps running",
 				timers[0].Scope, r.row.Rank)
 		}
 		if i >= 0 {

@@ -48,8 +48,8 @@ func ParsePattern(s string) (p Pattern, err error) {
 			p.parts = append(p.parts, patternToken{letter: after[0]})
 			p.timed = p.timed || after[0] == 't'
 		default:
-			return Pattern{}, fmt.Errorf("%q: after %% write r (rank), R (rank with leading zeros), h (host), "+
-				"g (process group), p (number of the node), s (stream), t (time), or another %%", s)
+			return Pattern{}, fmt.Errorf("%q: write after %% one of r (rank), R (rank with leading zeros), h (host), "+
+				"g (process group), p (number of the node), s (stream), t (time) and %%", s)
 		}
 		rest = after[1:]
 	}
@@ -82,8 +82,8 @@ func ParseTemplate(s string) (p Pattern, err error) {
 		case verb == "$$":
 			p.addText("$")
 		case letter == 0:
-			return Pattern{}, fmt.Errorf("--log-line-prefix-template %q: unknown name %q; known: ${role_name}, "+
-				"${local_rank}, ${rank} and ${hostname}", s, verb)
+			return Pattern{}, fmt.Errorf("--log-line-prefix-template %q: unknown name %q; use ${role_name}, "+
+				"${local_rank}, ${rank} or ${hostname}", s, verb)
 		default:
 			p.parts = append(p.parts, patternToken{letter: letter})
 		}

@@ -49,8 +49,8 @@ func TestTemplate(t *testing.T) {
 	}
 	_, err := ParseTemplate("a ${node} b")
 	require.EqualError(t, err,
-		`--log-line-prefix-template "a ${node} b": unknown name "${node}"; known: ${role_name}, ${local_rank}, `+
-			`${rank} and ${hostname}`)
+		`--log-line-prefix-template "a ${node} b": unknown name "${node}"; use ${role_name}, ${local_rank}, ${rank} `+
+			`or ${hostname}`)
 	_, err = ParseTemplate("$rank_")
 	require.ErrorContains(t, err, `unknown name "$rank_"`)
 }

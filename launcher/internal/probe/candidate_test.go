@@ -93,16 +93,16 @@ func TestMarkNamed(t *testing.T) {
 		{name: "10.0.0.1", addrs: []string{"10.0.0.1"}, named: []string{"10.0.0.1 (eth0)"}},
 		{name: "node0", addrs: []string{"::ffff:10.0.0.1"}, named: []string{"10.0.0.1 (eth0)"}},
 		{name: "fe80::1%eth0", addrs: []string{"fe80::1%eth0"}, named: []string{"fe80::1 (eth0)"}},
-		{name: "fe80::1%eth7", addrs: []string{"fe80::1%eth7"}, err: "not one of its addresses"},
-		{name: "node0", addrs: []string{"127.0.1.1"}, note: "node0 is 127.0.1.1 there, which no other host reaches"},
+		{name: "fe80::1%eth7", addrs: []string{"fe80::1%eth7"}, err: "not an address of the host"},
+		{name: "node0", addrs: []string{"127.0.1.1"}, note: "node0 resolves to 127.0.1.1 there, which no other host reaches"},
 		{name: "node0", addrs: []string{"127.0.1.1", "10.0.0.1"}, named: []string{"10.0.0.1 (eth0)"}},
 		{name: "localhost", addrs: []string{"127.0.0.1"}, named: []string{"127.0.0.1 (lo)"}},
 		{name: "127.0.0.5", addrs: []string{"127.0.0.5"}, named: []string{"127.0.0.5 (lo)"}},
 		{
 			name: "node9", addrs: []string{"10.0.0.9"},
-			err: "node9 (10.0.0.9) is not one of its addresses, which are 10.0.0.1 (eth0), fe80::1 (eth0)",
+			err: "node9 (10.0.0.9) is not an address of the host; it has 10.0.0.1 (eth0), fe80::1 (eth0)",
 		},
-		{name: "10.0.0.9", addrs: []string{"10.0.0.9"}, err: "10.0.0.9 is not one of its addresses"},
+		{name: "10.0.0.9", addrs: []string{"10.0.0.9"}, err: "10.0.0.9 is not an address of the host"},
 	} {
 		var addrs []netip.Addr
 		for _, text := range row.addrs {
@@ -119,5 +119,5 @@ func TestMarkNamed(t *testing.T) {
 		require.Equal(t, row.note == "", note == "", row.name)
 	}
 	_, _, err := MarkNamed(context.Background(), own, "[10.0.0.9]")
-	require.ErrorContains(t, err, "[10.0.0.9] is not one of its addresses")
+	require.ErrorContains(t, err, "[10.0.0.9] is not an address of the host")
 }

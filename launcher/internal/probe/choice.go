@@ -208,9 +208,9 @@ func familyNote(nodes []Node, endpoints []Endpoint) string {
 	if both == nil {
 		return ""
 	}
-	return fmt.Sprintf("the nodes use IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo prefers those "+
-		"(NCCL does not, because gorun sets NCCL_SOCKET_FAMILY=AF_INET6 unless --tune=off); gorun hosts check shows "+
-		"whether they work", nodeList(both))
+	return fmt.Sprintf("the nodes connect by IPv6, and the interfaces of %s also have IPv4 addresses, which Gloo "+
+		"prefers (NCCL does not, because gorun sets NCCL_SOCKET_FAMILY=AF_INET6 unless --tune=off): `gorun hosts "+
+		"check` shows whether IPv4 works", nodeList(both))
 }
 
 func reason(nodes []Node, index int, options Options) string {

@@ -198,7 +198,7 @@ func TestChoose(t *testing.T) {
 				hosts: madeHosts(3, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-			warning: "node1 does not reach node2 at 10.0.0.3 (no answer, the reverse works)",
+			warning: "node1 does not reach node2 at 10.0.0.3 (no answer; the reverse works)",
 		},
 		"one that nobody else can connect to": {
 			made: made{
@@ -206,9 +206,9 @@ func TestChoose(t *testing.T) {
 				hosts: madeHosts(5, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0", "eth0", "eth0"},
-			warning: "node0 does not reach node3 at 10.0.0.4 (no answer, the reverse works), " +
-				"node1 does not reach node3 at 10.0.0.4 (no answer, the reverse works), node2 does not reach node3 at 10.0.0.4 " +
-				"(no answer, the reverse works), and one more such pair",
+			warning: "node0 does not reach node3 at 10.0.0.4 (no answer; the reverse works), node1 does not reach " +
+				"node3 at 10.0.0.4 (no answer; the reverse works), node2 does not reach node3 at 10.0.0.4 (no " +
+				"answer; the reverse works), and one more such pair",
 		},
 		"far apart in a ring": {
 			made: made{
@@ -216,7 +216,7 @@ func TestChoose(t *testing.T) {
 				hosts: madeHosts(16, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
 			addr: "10.0.0.1", interfaces: slices.Repeat([]string{"eth0"}, 16),
-			warning: "node3 does not reach node11 at 10.0.0.12 (no answer, the reverse works)",
+			warning: "node3 does not reach node11 at 10.0.0.12 (no answer; the reverse works)",
 		},
 		"IPv6 alone": {
 			made: made{hosts: madeHosts(2, func(i int) []port {
@@ -314,11 +314,11 @@ func TestNobodyReachesAll(t *testing.T) {
 	_, err := Choose(m.nodes(), Options{})
 	var unreached *UnreachedError
 	require.ErrorAs(t, err, &unreached)
-	require.Equal(t, `no address of node0 is reached by every other node:
+	require.Equal(t, `no address of node0 is reachable from all nodes:
   10.0.0.1 (eth0)              reached from node1; no answer from node[2-3]
   10.2.0.1 (eth1)              reached from node2; no answer from node[1,3]
   172.17.0.1 (docker0)         refused from node[1-3]
-node3: none of them is reached from there`, err.Error())
+node3 cannot reach any of them`, err.Error())
 	require.Contains(t, unreached.Hint(), "--master-addr")
 }
 
@@ -330,7 +330,7 @@ func TestTheUsersAddressIsNotReached(t *testing.T) {
 	}}
 	_, err := Choose(m.nodes(), options)
 	require.EqualError(t, err,
-		"not every other node reaches node0 at --master-addr 10.2.0.1:\n  10.2.0.1 (eth1)              no answer from node1")
+		"some nodes cannot reach node0 at --master-addr 10.2.0.1:\n  10.2.0.1 (eth1)              no answer from node1")
 	var unreached *UnreachedError
 	require.ErrorAs(t, err, &unreached)
 	require.Contains(t, unreached.Hint(), "leave --master-addr 10.2.0.1 out")
@@ -406,7 +406,7 @@ func TestPlace(t *testing.T) {
 	choice, err := Choose(nodes, Options{})
 	require.NoError(t, err)
 	require.Equal(t, addr("fd00::1"), choice.Addr)
-	require.Contains(t, choice.Note, "the interfaces of node[0-1] have IPv4 addresses, too")
+	require.Contains(t, choice.Note, "the interfaces of node[0-1] also have IPv4 addresses")
 	for _, p := range choice.Endpoints {
 		require.Equal(t, []string{"docker0"}, p.Others)
 		require.True(t, p.OtherFamily)

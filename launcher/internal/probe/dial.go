@@ -62,8 +62,8 @@ const (
 	unreachable = "unreachable"
 	notWaited   = "slower than others"
 	notStarted  = "cancelled"
-	forbidden   = "forbidden on the host itself"
-	stalls      = "connections are made, but data does not arrive"
+	forbidden   = "a firewall on the dialing host forbids it"
+	stalls      = "connections open, but data does not arrive"
 )
 
 var (

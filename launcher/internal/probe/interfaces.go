@@ -23,16 +23,16 @@ const maxCandidates = 64
 func Candidates(root fs.FS) ([]Candidate, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		return nil, fmt.Errorf("the network interfaces of this host cannot be listed: %w", err)
+		return nil, fmt.Errorf("list the network interfaces of this host: %w", err)
 	}
 	// net.Interface.Addrs would dump all addresses once per interface.
 	rib, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC)
 	if err != nil {
-		return nil, fmt.Errorf("the addresses of this host cannot be listed: %w", err)
+		return nil, fmt.Errorf("list the addresses of this host: %w", err)
 	}
 	messages, err := syscall.ParseNetlinkMessage(rib)
 	if err != nil {
-		return nil, fmt.Errorf("the addresses of this host cannot be read: %w", err)
+		return nil, fmt.Errorf("read the addresses of this host: %w", err)
 	}
 	byIndex := map[int]Candidate{}
 	for _, i := range interfaces {

@@ -45,10 +45,10 @@ func (j *judge) vanishingPackets() {
 		if p.Addr.Unmap().Is6() {
 			overhead = icmpv6Overhead
 		}
-		j.problem(CheckMTU, nodes, fmt.Sprintf("packets of %d bytes vanish %s, those of %d arrive: connections are made and "+
-			"then stall; a link between them has a smaller MTU than the interfaces, and no router reports it",
+		j.problem(CheckMTU, nodes, fmt.Sprintf("packets of %d bytes vanish %s, packets of %d bytes arrive: connections "+
+			"open and then stall; a link on the way has a smaller MTU than the interfaces, and no router reports it",
 			m.Vanishes, between, m.Passes),
-			fmt.Sprintf("let ICMP pass between them, or give the interfaces of all hosts an MTU of %d", m.Passes),
+			fmt.Sprintf("let ICMP pass between the hosts, or set an MTU of %d on the interfaces of all hosts", m.Passes),
 			j.runOn(p.From, nodes, fmt.Sprintf("ping -c 3 -M do -s %d %s", m.Vanishes-overhead, j.destination(p))))
 	}
 }
@@ -56,7 +56,7 @@ func (j *judge) vanishingPackets() {
 // stalled reports paths that were reached but could not be measured.
 func (j *judge) stalled() {
 	for _, p := range j.measured(func(m *Measured) bool { return m.Problem != "" }) {
-		j.problem(CheckReach, []int{p.From}, fmt.Sprintf("it reaches %s, but not reliably: %s", j.remote(p),
+		j.problem(CheckReach, []int{p.From}, fmt.Sprintf("it reaches %s only unreliably: %s", j.remote(p),
 			p.Measured.Problem), "", "ping -c 20 -i 0.2 -s 1400 "+j.destination(p))
 	}
 }
@@ -107,15 +107,15 @@ func (j *judge) loss() {
 	}
 	nodes, between := j.between(paths)
 	j.problem(CheckLoss, nodes, fmt.Sprintf(
-		"packets are lost %s: %d of %d segments (%.0f %%) were resent with few in flight; TCP is slow there",
+		"packets get lost %s: TCP resent %d of %d segments (%.0f %%) with few in flight, and is slow there",
 		between, lost, all, 100*float64(lost)/float64(all)),
-		"look at the cable, the port and its duplex; the switch counts errors, too",
+		"check the cable, the port, its duplex mode and the switch's error counters",
 		j.runOn(nodes[0], nodes, "ip -s -s link show"+j.withDevice(" dev ", nodes[0])))
 }
 
 // differingInterfaces reports interfaces whose MTU or speed is not that of most others.
 func (j *judge) differingInterfaces() {
-	j.differing("the MTU", "RDMA and UDP need the same everywhere",
+	j.differing("the MTU", "RDMA and UDP need the same MTU on all hosts",
 		func(e Endpoint) int { return e.MTU }, func(n int) string { return fmt.Sprint(n) },
 		func(node, usual int) string {
 			return fmt.Sprintf("sudo ip link set%s mtu %d", j.withDevice(" dev ", node), usual)
@@ -180,7 +180,7 @@ func (j *judge) slowLinks(slow map[int]bool) {
 	})
 	nodes, between := j.between(paths)
 	j.note(CheckSpeed, nodes, fmt.Sprintf("one TCP connection %s carries %s, but the links have %s", between,
-		bitRate(slowest.Rate()), bitRate(capacity(slowest))), "gorun bench measures longer and with more connections",
+		bitRate(slowest.Rate()), bitRate(capacity(slowest))), "`gorun bench` measures longer and with more connections",
 		j.runOn(slowest.From, nodes, j.showSpeed(slowest.From)))
 }
 
@@ -197,9 +197,9 @@ func (j *judge) slowHosts() map[int]bool {
 	for i, rate := range best {
 		if slow[i] = rate > 0 && slowFactor*rate < median; slow[i] {
 			j.note(CheckSpeed, []int{i}, fmt.Sprintf(
-				"by %s no TCP connection from or to it carries more than %s; between others %s",
+				"TCP connections over %s, from and to it, carry at most %s; between other hosts %s",
 				cmp.Or(j.Endpoints[i].Interface, "its network"), bitRate(rate), bitRate(median)),
-				"gorun bench measures longer", j.showSpeed(i))
+				"`gorun bench` measures longer", j.showSpeed(i))
 		}
 	}
 	return slow
@@ -239,9 +239,10 @@ func (j *judge) deadIPv4() {
 		for _, c := range j.Nodes[node].Candidates {
 			if c.Interface == e.Interface && c.Addr.Is4() && j.dead(node, c.Addr) {
 				j.problem(CheckInterface, []int{node}, fmt.Sprintf(
-					"the hosts use IPv6 (%s), and no host reaches the IPv4 address %s of the same interface, which Gloo takes",
+					"the hosts connect by IPv6 (%s), and no host reaches the IPv4 address %s of the same interface, "+
+						"which Gloo prefers",
 					e.Addr.WithZone(""), c),
-					fmt.Sprintf("for NCCL gorun sets NCCL_SOCKET_FAMILY=AF_INET6; for Gloo the address %s/%d has to go",
+					fmt.Sprintf("remove the address %s/%d for Gloo; gorun sets NCCL_SOCKET_FAMILY=AF_INET6 for NCCL",
 						c.Addr, c.Bits),
 					"ip addr show dev "+shellwords.Quote(c.Interface))
 			}
@@ -298,7 +299,7 @@ func (j *judge) deadNetworks() {
 		nodes = slices.Compact(nodes)
 		j.note(CheckInterface, nodes, fmt.Sprintf("no host is reachable in the network %s (%s); it is not used",
 			group[0].network, strings.Join(interfaces[:min(len(interfaces), maxRows)], "; ")),
-			"its cable, switch or VPN may be off",
+			"check its cables, switch or VPN",
 			j.runOn(nodes[0], nodes, "ip addr show dev "+shellwords.Quote(group[0].Interface)))
 	}
 }
@@ -308,8 +309,8 @@ func (j *judge) unusualInterfaces() {
 	for i, e := range j.Endpoints {
 		if e.Kind == Tunnel || e.Kind == HostOnly {
 			j.note(CheckInterface, []int{i}, fmt.Sprintf(
-				"it talks to the others by %s (%s), a %s interface: no other network connects all of them",
-				e.Interface, e.Addr.WithZone(""), e.Kind), "--master-addr ADDRESS names another network", "ip -br addr")
+				"it reaches the others over %s (%s), a %s interface: no other network connects all hosts",
+				e.Interface, e.Addr.WithZone(""), e.Kind), "name another network with `--master-addr ADDRESS`", "ip -br addr")
 		}
 	}
 }

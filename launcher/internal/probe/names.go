@@ -20,7 +20,7 @@ func MarkNamed(ctx context.Context, all []Candidate, name string) (marked []Cand
 	defer cancel()
 	addrs, err := resolve(ctx, name)
 	if err != nil {
-		return all, "", fmt.Errorf("%s cannot be resolved: %w", name, err)
+		return all, "", fmt.Errorf("resolve %s: %w", name, err)
 	}
 	return mark(all, name, addrs)
 }
@@ -53,10 +53,11 @@ func mark(all []Candidate, name string, addrs []netip.Addr) (marked []Candidate,
 	case found:
 		return marked, "", nil
 	case loopbacks == len(addrs) && loopbacks > 0:
-		return marked, fmt.Sprintf("%s is %s there, which no other host reaches: all of its addresses are tried", name,
+		return marked, fmt.Sprintf("%s resolves to %s there, which no other host reaches: gorun tries all addresses "+
+			"of the host", name,
 			addrs[0]), nil
 	}
-	return marked, "", fmt.Errorf("%s is not one of its addresses, which are %s", withAddresses(name, addrs), list(all))
+	return marked, "", fmt.Errorf("%s is not an address of the host; it has %s", withAddresses(name, addrs), list(all))
 }
 
 // has reports whether addr, with or without a zone, is the candidate's address.
@@ -83,7 +84,7 @@ func list(all []Candidate) string {
 		}
 	}
 	if len(texts) == 0 {
-		return "none but its loopback's"
+		return "only loopback addresses"
 	}
 	return strings.Join(texts[:min(len(texts), maxRows)], ", ")
 }

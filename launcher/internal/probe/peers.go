@@ -101,8 +101,8 @@ func gaps(nodes []Node, index int) string {
 		texts = append(texts[:limit], fmt.Sprintf("and %d more such pairs", more))
 	}
 	return "all nodes reach " + nodes[0].Name + ", but " + strings.Join(texts, ", ") +
-		": ranks that talk to each other will hang there; allow TCP between the hosts, or name a network that all " +
-		"share with --master-addr; gorun hosts check shows more"
+		": ranks that connect to each other will hang; allow TCP between the hosts, or name a shared network with " +
+		"--master-addr (`gorun hosts check` shows more)"
 }
 
 func gap(nodes []Node, index, from, to int, problem string) string {
@@ -112,7 +112,7 @@ func gap(nodes []Node, index, from, to int, problem string) string {
 		return text + fmt.Sprintf(" at port %d, only at %d)", nodes[0].peerPort(), nodes[0].Port)
 	}
 	if reverse, dialed := peerResult(nodes, index, to, from); from == 0 || dialed && reverse.OK() {
-		text += ", the reverse works"
+		text += "; the reverse works"
 	}
 	return text + ")"
 }

@@ -113,10 +113,10 @@ func (j *judge) unreachable() {
 			continue
 		}
 		isolated := !slices.ContainsFunc(j.pathsOf(func(other int) Pair { return Pair{to, other} }), (*Path).OK)
-		text := fmt.Sprintf("no other host reaches it at %s: %s; connections that it makes itself work", j.address(failed[0]),
+		text := fmt.Sprintf("no other host reaches it at %s: %s; its own connections to others work", j.address(failed[0]),
 			explain(failed[0]))
 		if isolated {
-			text = fmt.Sprintf("no other host reaches it at %s, and it reaches none: %s", j.address(failed[0]),
+			text = fmt.Sprintf("no other host reaches it at %s, and it reaches no other host: %s", j.address(failed[0]),
 				explain(failed[0]))
 		}
 		j.blocked(to, text, failed[0])
@@ -144,7 +144,7 @@ func (j *judge) blockedFrom(node int, failed []*Path) {
 	if more := len(failed) - limit; more > 0 {
 		others = append(others, fmt.Sprintf("%d more", more))
 	}
-	text := fmt.Sprintf("it does not reach %s by TCP: %s", strings.Join(others, ", "), explain(failed[0]))
+	text := fmt.Sprintf("it cannot reach %s by TCP: %s", strings.Join(others, ", "), explain(failed[0]))
 	if e := j.Endpoints[node]; e.Interface != "" {
 		text = fmt.Sprintf("by %s (%s) %s", e.Interface, e.Addr.WithZone(""), text)
 	}
@@ -182,13 +182,13 @@ func explain(p *Path) string {
 // blocked reports a path that does not work as a problem of a node, with what to do about it.
 func (j *judge) blocked(node int, text string, p *Path) {
 	const showRules = "sudo nft list ruleset || sudo iptables-save" // the host may have either
-	nodes, advice := []int{node}, "let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones"
+	nodes, advice := []int{node}, "open all TCP ports between the hosts in firewalls: ranks listen on random ports"
 	hint := j.runOn(p.From, nodes, "ip route get "+j.destination(p))
 	switch {
 	case p.OtherPorts == PortsOpen || p.OtherPorts == PortsClosed || p.Result.Problem == refused:
 		hint = j.runOn(p.To, nodes, showRules)
 	case p.Result.Problem == forbidden:
-		advice = "let the firewall of " + j.Nodes[p.From].Name + " pass what leaves it"
+		advice = "let the firewall of " + j.Nodes[p.From].Name + " pass outgoing TCP connections"
 		hint = j.runOn(p.From, nodes, showRules)
 	}
 	j.problem(CheckReach, nodes, text, advice, hint)
@@ -210,6 +210,6 @@ func (j *judge) between(paths []*Path) (nodes []int, text string) {
 			return []int{node}, fmt.Sprintf("between %s and %s", j.local(node), hosts.NodeList(j.names(others)))
 		}
 	}
-	return nodes, fmt.Sprintf("on %d ways between them, the first from %s to %s", len(paths), j.local(paths[0].From),
+	return nodes, fmt.Sprintf("on %d paths between them, the first from %s to %s", len(paths), j.local(paths[0].From),
 		j.remote(paths[0]))
 }

@@ -73,15 +73,15 @@ func TestFlaws(t *testing.T) {
 		"nothing was tried":  {3, func(s *Survey) { s.Paths = nil }, nil},
 		"nothing was chosen": {2, func(s *Survey) { s.Endpoints = make([]Endpoint, 2) }, nil},
 		"one way": {3, func(s *Survey) { s.way(1, 3).fails(noAnswer, PortsFiltered) }, []string{
-			"reach n1: by eth0 (10.0.0.1) it does not reach n3 at 10.0.0.3 (eth0) by TCP: no answer, nor at other " +
+			"reach n1: by eth0 (10.0.0.1) it cannot reach n3 at 10.0.0.3 (eth0) by TCP: no answer, nor at other " +
 				"ports: there is no route, or a firewall drops everything; the reverse works",
 		}},
 		"two hosts, and both ways": {2, func(s *Survey) {
 			s.way(1, 2).fails(noRoute, PortsFiltered)
 			s.way(2, 1).fails(unreachable, PortsFiltered)
 		}, []string{
-			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: no route",
-			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: unreachable: a router or " +
+			"reach n1: by eth0 (10.0.0.1) it cannot reach n2 at 10.0.0.2 (eth0) by TCP: no route",
+			"reach n2: by eth0 (10.0.0.2) it cannot reach n1 at 10.0.0.1 (eth0) by TCP: unreachable: a router or " +
 				"firewall reports it, or no host in its network has the address",
 		}},
 		"a host of which some ports are open": {4, func(s *Survey) {
@@ -90,7 +90,7 @@ func TestFlaws(t *testing.T) {
 			}
 		}, []string{
 			"reach n4: no other host reaches it at 10.0.0.4 (eth0): no answer at port 4003, though port 22 answers: " +
-				"a firewall lets only some ports pass; connections that it makes itself work",
+				"a firewall lets only some ports pass; its own connections to others work",
 		}},
 		"a host that is cut off": {4, func(s *Survey) {
 			each(s, func(w *Path) {
@@ -99,8 +99,8 @@ func TestFlaws(t *testing.T) {
 				}
 			})
 		}, []string{
-			"reach n2: no other host reaches it at 10.0.0.2 (eth0), and it reaches none: no answer, nor at other ports: " +
-				"there is no route, or a firewall drops everything",
+			"reach n2: no other host reaches it at 10.0.0.2 (eth0), and it reaches no other host: no answer, nor at " +
+				"other ports: there is no route, or a firewall drops everything",
 		}},
 		"a firewall that says no": {3, func(s *Survey) {
 			s.way(1, 2).fails(unreachable, PortsOpen)
@@ -108,14 +108,14 @@ func TestFlaws(t *testing.T) {
 			s.way(3, 1).fails(noAnswer, PortsClosed)
 			s.way(3, 2).fails(forbidden, PortsFiltered)
 		}, []string{
-			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: unreachable at port 4001, " +
+			"reach n1: by eth0 (10.0.0.1) it cannot reach n2 at 10.0.0.2 (eth0) by TCP: unreachable at port 4001, " +
 				"though port 22 answers: a firewall rejects all but some ports",
-			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: refused at port 4000, " +
-				"though gorun listens there: a firewall rejects it, or another host has the address",
-			"reach n3: by eth0 (10.0.0.3) it does not reach n1 at 10.0.0.1 (eth0) by TCP: no answer at port 4000, though " +
-				"the host refuses connections to other ports: a firewall drops this one; the reverse works",
-			"reach n3: by eth0 (10.0.0.3) it does not reach n2 at 10.0.0.2 (eth0) by TCP: forbidden on the host itself; " +
-				"the reverse works",
+			"reach n2: by eth0 (10.0.0.2) it cannot reach n1 at 10.0.0.1 (eth0) by TCP: refused at port 4000, though " +
+				"gorun listens there: a firewall rejects it, or another host has the address",
+			"reach n3: by eth0 (10.0.0.3) it cannot reach n1 at 10.0.0.1 (eth0) by TCP: no answer at port 4000, " +
+				"though the host refuses connections to other ports: a firewall drops this one; the reverse works",
+			"reach n3: by eth0 (10.0.0.3) it cannot reach n2 at 10.0.0.2 (eth0) by TCP: a firewall on the dialing " +
+				"host forbids it; the reverse works",
 		}},
 		"one of several addresses does": {2, func(s *Survey) {
 			w := *s.way(1, 2)
@@ -128,21 +128,21 @@ func TestFlaws(t *testing.T) {
 				w.Measured = &Measured{RTT: 1, Packet: 1500, Passes: 1400, Vanishes: 1420}
 			}
 		}, []string{
-			"mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n[1-2], those of 1400 arrive: " +
-				"connections are made and then stall; a link between them has a smaller MTU than the interfaces, and no " +
-				"router reports it",
+			"mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n[1-2], packets of 1400 bytes " +
+				"arrive: connections open and then stall; a link on the way has a smaller MTU than the interfaces, " +
+				"and no router reports it",
 		}},
 		"losses of one host, some of which a queue may have dropped": {3, func(s *Survey) {
 			s.way(1, 2).Measured.Resent = 9
 			s.way(2, 1).Measured.Resent = 9
 			s.way(2, 3).Measured.Resent = 1
 		}, []string{
-			"loss n2: packets are lost between n2 (eth0, 10.0.0.2) and n[1,3]: 19 of 1536 segments (1 %) were resent " +
-				"with few in flight; TCP is slow there",
+			"loss n2: packets get lost between n2 (eth0, 10.0.0.2) and n[1,3]: TCP resent 19 of 1536 segments (1 %) " +
+				"with few in flight, and is slow there",
 		}},
 		"a lost segment is nothing": {2, func(s *Survey) { s.way(1, 2).Measured.Resent = 1 }, nil},
 		"data that does not arrive": {2, func(s *Survey) { s.way(1, 2).Measured = &Measured{Problem: stalls} }, []string{
-			"reach n1: it reaches n2 at 10.0.0.2 (eth0), but not reliably: connections are made, but data does not arrive",
+			"reach n1: it reaches n2 at 10.0.0.2 (eth0) only unreliably: connections open, but data does not arrive",
 		}},
 		"an interface with another MTU and speed": {4, func(s *Survey) {
 			s.Endpoints[1].MTU, s.Endpoints[2].Mbps = 9000, 1000
@@ -158,11 +158,12 @@ func TestFlaws(t *testing.T) {
 				}
 			})
 		}, []string{
-			"note speed n4: by eth0 no TCP connection from or to it carries more than 93.2 Mbit/s; between others 9.32 Gbit/s",
+			"note speed n4: TCP connections over eth0, from and to it, carry at most 93.2 Mbit/s; between other " +
+				"hosts 9.32 Gbit/s",
 		}},
 		"slow links": {3, func(s *Survey) { each(s, func(w *Path) { w.Measured.Bytes /= 100 }) }, []string{
-			"note speed n[1-3]: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to " +
-				"n2 at 10.0.0.2 (eth0) carries 93.2 Mbit/s, but the links have 10 Gbit/s",
+			"note speed n[1-3]: one TCP connection on 6 paths between them, the first from n1 (eth0, 10.0.0.1) to n2 " +
+				"at 10.0.0.2 (eth0) carries 93.2 Mbit/s, but the links have 10 Gbit/s",
 		}},
 		"a long way": {3, func(s *Survey) {
 			for _, w := range []*Path{s.way(1, 2), s.way(2, 1)} {
@@ -190,8 +191,8 @@ func TestFlaws(t *testing.T) {
 				Result: Result{Problem: noAnswer},
 			})
 		}, []string{
-			"interface n2: the hosts use IPv6 (fd00::2), and no host reaches the IPv4 address 10.0.0.2 (eth0) of the " +
-				"same interface, which Gloo takes",
+			"interface n2: the hosts connect by IPv6 (fd00::2), and no host reaches the IPv4 address 10.0.0.2 (eth0) " +
+				"of the same interface, which Gloo prefers",
 			"note interface n2: no host is reachable in the network 10.0.0.0/24 (eth0 of n2); it is not used",
 		}},
 		"IPv4 that works beside IPv6": {2, func(s *Survey) {
@@ -202,8 +203,8 @@ func TestFlaws(t *testing.T) {
 			})
 		}, nil},
 		"a tunnel": {2, func(s *Survey) { s.Endpoints[0].Kind, s.Endpoints[0].Interface = Tunnel, "wg0" }, []string{
-			"note interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: no other network " +
-				"connects all of them",
+			"note interface n1: it reaches the others over wg0 (10.0.0.1), a tunnel interface: no other network " +
+				"connects all hosts",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,10 +261,10 @@ func TestHintsQuote(t *testing.T) {
 
 func TestTransfers(t *testing.T) {
 	s := surveyed(3)
-	require.Equal(t, "one TCP connection carries 9.32 Gbit/s to 9.32 Gbit/s; the slowest way is from n1 to n2",
+	require.Equal(t, "one TCP connection carries 9.32 Gbit/s to 9.32 Gbit/s; the slowest path is from n1 to n2",
 		s.Transfers())
 	s.way(3, 1).Measured.Bytes = 1 << 20
-	require.Equal(t, "one TCP connection carries 93.2 Mbit/s to 9.32 Gbit/s; the slowest way is from n3 to n1",
+	require.Equal(t, "one TCP connection carries 93.2 Mbit/s to 9.32 Gbit/s; the slowest path is from n3 to n1",
 		s.Transfers())
 	s = surveyed(2)
 	s.way(1, 2).Measured = nil

@@ -126,7 +126,7 @@ func (s *Survey) Summary() string {
 			slowest = p
 		}
 	}
-	text := fmt.Sprintf("%d of %d ways between %d hosts work", working, len(best), len(s.Nodes))
+	text := fmt.Sprintf("%d of %d paths between %d hosts work", working, len(best), len(s.Nodes))
 	if slowest != nil {
 		text += fmt.Sprintf("; the slowest is from %s to %s: %s", s.Nodes[slowest.From].Name, s.Nodes[slowest.To].Name,
 			milliseconds(slowest.roundTrip()))
@@ -178,7 +178,7 @@ func (s *Survey) Transfers() string {
 	if len(paths) == 1 {
 		return fmt.Sprintf("one TCP connection carries %s from %s to %s", rate, from, to)
 	}
-	return fmt.Sprintf("one TCP connection carries %s to %s; the slowest way is from %s to %s", rate,
+	return fmt.Sprintf("one TCP connection carries %s to %s; the slowest path is from %s to %s", rate,
 		bitRate(fastest.Rate()), from, to)
 }
 

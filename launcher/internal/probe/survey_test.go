@@ -27,7 +27,7 @@ func TestSummaryAndGrid(t *testing.T) {
 	} {
 		s.Paths = append(s.Paths, &Path{Pair: Pair{row.from, row.to}, Result: row.result})
 	}
-	require.Equal(t, "2 of 6 ways between 3 hosts work; the slowest is from h2 to h1: 1.5 ms", s.Summary())
+	require.Equal(t, "2 of 6 paths between 3 hosts work; the slowest is from h2 to h1: 1.5 ms", s.Summary())
 	require.Equal(t, `from / to       h1       h2       h3
 h1               .      0.4        -
 h2             1.5        .        -

@@ -23,11 +23,11 @@ func (e *UnreachedError) Error() string {
 	tried := e.tried()
 	switch {
 	case len(tried) == 0:
-		return fmt.Sprintf("%s has no address that other nodes could reach", name)
+		return fmt.Sprintf("%s has no address that other nodes can reach", name)
 	case e.options.Source != "" && own[tried[0]].Named:
-		fmt.Fprintf(&b, "not every other node reaches %s at %s:", name, e.options.Source)
+		fmt.Fprintf(&b, "some nodes cannot reach %s at %s:", name, e.options.Source)
 	default:
-		fmt.Fprintf(&b, "no address of %s is reached by every other node:", name)
+		fmt.Fprintf(&b, "no address of %s is reachable from all nodes:", name)
 	}
 	for i, index := range tried {
 		if i == maxRows {
@@ -37,7 +37,7 @@ func (e *UnreachedError) Error() string {
 		fmt.Fprintf(&b, "\n  %-28s %s", own[index], e.row(index))
 	}
 	if isolated := e.isolated(); len(isolated) > 0 && len(isolated) < len(e.nodes)-1 {
-		fmt.Fprintf(&b, "\n%s: none of them is reached from there", nodeList(isolated))
+		fmt.Fprintf(&b, "\n%s cannot reach any of them", nodeList(isolated))
 	}
 	return b.String()
 }
@@ -45,8 +45,8 @@ func (e *UnreachedError) Error() string {
 // Hint says what the user can do.
 func (e *UnreachedError) Hint() string {
 	if e.options.Source != "" {
-		return "leave " + e.options.Source + " out to have every address tried, or let the hosts' firewalls pass TCP " +
-			"between them"
+		return "leave " + e.options.Source + " out, so that gorun tries every address, or let the hosts' firewalls " +
+			"pass TCP between them"
 	}
 	return "let the hosts' firewalls pass TCP between them, or name an address of " + e.nodes[0].Name +
 		" that all others reach: `--master-addr ADDRESS`, or ifhn=ADDRESS in the host file"
@@ -76,7 +76,7 @@ func (e *UnreachedError) row(index int) string {
 		case !r.OK():
 			return r.Problem
 		case needsZone(address.Addr) && r.Interface != address.Interface:
-			return "only by " + r.Interface
+			return "only over " + r.Interface
 		}
 		return reached
 	}

@@ -179,7 +179,7 @@ func (g *Group) register(c Common, ranks []Rank) ([]rank, error) {
 		r.Rank, r.hasSocket = ranks[i], c.Sockets
 		r.pidfd, r.end = -1, [numStreams]int32{-1, -1, -1}
 		if _, ok := g.ranks[r.ID]; ok {
-			return nil, fmt.Errorf("start rank %d: its id is in use", r.ID)
+			return nil, fmt.Errorf("start rank %d: a rank of that number is running", r.ID)
 		}
 		if r.hasPTY() && r.Stdout.Kind != PTY {
 			return nil, fmt.Errorf("start rank %d: a pseudo-terminal without stdout", r.ID)
@@ -300,7 +300,7 @@ func (g *Group) Close() error {
 	}
 	g.shared.close()
 	if left > 0 {
-		return fmt.Errorf("close: %d ranks did not die within %v of SIGKILL; they hang in the kernel", left, closeTimeout)
+		return fmt.Errorf("close: %d ranks did not exit within %v of SIGKILL: they hang in the kernel", left, closeTimeout)
 	}
 	return nil
 }

@@ -152,7 +152,7 @@ func TestProgramsAndDirectoriesOfTheirOwn(t *testing.T) {
 	assert.Equal(t, here+"\n", g.text(10)[0])
 	assert.Equal(t, there+"\n", g.text(7)[0])
 	assert.Equal(t, 5, g.story(1).status.Code)
-	assert.ErrorContains(t, g.Start(pwd, []process.Rank{piped(7)}), "rank 7: its id is in use")
+	assert.ErrorContains(t, g.Start(pwd, []process.Rank{piped(7)}), "rank 7: a rank of that number is running")
 }
 
 func TestRelativeProgramIsFoundFromTheRanksDirectory(t *testing.T) {

@@ -91,7 +91,7 @@ func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
 	if err == nil && pidfd < 0 { // before Linux 5.2 clone ignored the flag
 		_ = unix.Kill(pid, unix.SIGKILL)
 		_, _ = unix.Wait4(pid, nil, 0, nil)
-		err = os.NewSyscallError("clone with a pidfd, which takes Linux 5.4", unix.ENOSYS)
+		err = os.NewSyscallError("clone with a pidfd: needs Linux 5.4 or later", unix.ENOSYS)
 	}
 	return pid, pidfd, err
 }

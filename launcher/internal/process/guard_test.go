@@ -211,7 +211,7 @@ func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {
 	newScene(t)
 	before := openDescriptorCount(t)
 	_, err := Identify("relative")
-	require.ErrorContains(t, err, `"relative" is no absolute path`)
+	require.ErrorContains(t, err, `"relative" is not an absolute path`)
 	require.ErrorIs(t, new(Guard).Start(GuardConfig{ID: "x", Executable: "/does/not/exist"}), os.ErrNotExist)
 	assert.Equal(t, before, openDescriptorCount(t))
 	assert.False(t, HasChildren())

@@ -62,7 +62,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%d ranks need at least %d: %s is %d with %d in use", e.Ranks, e.Need, e.Limit, e.Have, e.Used)
+	return fmt.Sprintf("%d ranks need at least %d: %s is %d, and %d are in use", e.Ranks, e.Need, e.Limit, e.Have, e.Used)
 }
 
 // CheckLimits returns a *LimitError if this process's limits of open files or processes are too low for ranks more

@@ -21,7 +21,7 @@ type Owned struct {
 // Inode are 0.
 func Identify(path string) (Owned, error) {
 	if !filepath.IsAbs(path) { // the guard runs in /
-		return Owned{}, fmt.Errorf("%q is no absolute path", path)
+		return Owned{}, fmt.Errorf("%q is not an absolute path", path)
 	}
 	var st unix.Stat_t
 	switch err := unix.Lstat(path, &st); {
@@ -43,7 +43,7 @@ func OpenNew(path string) (*os.Root, Owned, error) {
 	st, err := statDir(root)
 	names, listed := listDir(root, 1)
 	if err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 || listed != nil || len(names) > 0) {
-		err = fmt.Errorf("%s is not the directory that was made there", path)
+		err = fmt.Errorf("%s is not the directory that gorun made", path)
 	}
 	if err != nil {
 		_ = root.Close()

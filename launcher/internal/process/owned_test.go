@@ -57,17 +57,17 @@ func TestOwnedOfOthersIsLeftAlone(t *testing.T) {
 	identified(t, path).Remove()
 	assert.DirExists(t, path)
 	_, _, err := OpenNew(path)
-	assert.ErrorContains(t, err, "is not the directory that was made there")
+	assert.ErrorContains(t, err, "is not the directory that gorun made")
 }
 
 func TestOpenNewTakesAnEmptyPrivateDirectoryAlone(t *testing.T) {
 	path := privateDir(t)
 	_, _, err := OpenNew(path)
-	require.ErrorContains(t, err, "is not the directory that was made there")
+	require.ErrorContains(t, err, "is not the directory that gorun made")
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.Mkdir(empty, 0o755))
 	_, _, err = OpenNew(empty)
-	require.ErrorContains(t, err, "is not the directory that was made there")
+	require.ErrorContains(t, err, "is not the directory that gorun made")
 	require.NoError(t, os.Chmod(empty, 0o700))
 	root, owned, err := OpenNew(empty)
 	require.NoError(t, err)

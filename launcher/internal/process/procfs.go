@@ -57,7 +57,7 @@ func Describe(pid int) (Proc, error) {
 	}
 	p, ok := parseStat(text)
 	if !ok {
-		return Proc{}, fmt.Errorf("describe process %d: strange stat line %q", pid, text)
+		return Proc{}, fmt.Errorf("describe process %d: unexpected stat line %q", pid, text)
 	}
 	return p, nil
 }

@@ -65,15 +65,15 @@ func (b *batch) tooBig(r *rank) string {
 	for _, list := range [][]string{argv, b.common.Env, r.Env} {
 		for _, s := range list {
 			if len(s) >= maxArgString {
-				return "the one string " + abridged(s) + " has " + strconv.Itoa(len(s)) +
-					" bytes, the kernel takes less than " + strconv.Itoa(maxArgString)
+				return "the string " + abridged(s) + " has " + strconv.Itoa(len(s)) +
+					" bytes, and the kernel's limit is below " + strconv.Itoa(maxArgString)
 			}
 		}
 		total += size(list) + 8*len(list)
 	}
 	var stack unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_STACK, &stack)
-	return "arguments and environment have " + strconv.Itoa(total) + " bytes, the kernel takes " +
+	return "arguments and environment have " + strconv.Itoa(total) + " bytes, and the kernel's limit is " +
 		strconv.FormatUint(min(stack.Cur/4, maxArgTotal), 10) + ", a quarter of the stack's limit (ulimit -s)"
 }
 

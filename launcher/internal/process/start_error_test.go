@@ -73,19 +73,19 @@ func TestStartErrors(t *testing.T) {
 			"long variable",
 			process.Common{Path: self, Env: []string{"A=b", "LONG=" + long}},
 			"exec", syscall.E2BIG,
-			"the one string LONG=… has 131077 bytes",
+			"the string LONG=… has 131077 bytes",
 		},
 		{
 			"long argument",
 			process.Common{Path: self, Argv: []string{long}},
 			"exec", syscall.E2BIG,
-			`the one string "xxxxxxxxxxxxxxxxxxxxxxxx"… has`,
+			`the string "xxxxxxxxxxxxxxxxxxxxxxxx"… has`,
 		},
 		{
 			"many arguments",
 			process.Common{Path: self, Argv: many},
 			"exec", syscall.E2BIG,
-			"arguments and environment have 10240900 bytes, the kernel takes",
+			"arguments and environment have 10240900 bytes, and the kernel's limit is",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func manyLaunched(t *testing.T, ranks, soft, hard string) string {
 
 func TestTooFewDescriptors(t *testing.T) {
 	out := manyLaunched(t, "64", "20", "64")
-	says := `64 ranks need at least 2\d\d: the hard limit of open files \(ulimit -Hn\) is 64 with \d+ in use`
+	says := `64 ranks need at least 2\d\d: the hard limit of open files \(ulimit -Hn\) is 64, and \d+ are in use`
 	assert.Regexp(t, `check: `+says, out)
 	assert.Regexp(t, `start: start rank \d+: (open standard streams|clone): too many open files: `+says, out)
 	assert.Contains(t, manyLaunched(t, "8", "20", "64"), "check: <nil>\nstart: <nil>")
@@ -166,7 +166,7 @@ func TestTooFewProcesses(t *testing.T) {
 	launcher.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
 	out, err := launcher.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	says := `64 ranks need at least \d+: the user's limit of processes \(ulimit -u\) is 40 with [1-9]\d? in use`
+	says := `64 ranks need at least \d+: the user's limit of processes \(ulimit -u\) is 40, and [1-9]\d? are in use`
 	assert.Regexp(t, "^few: <nil>\nmany: "+says+"\nfork: "+says+"\n$", string(out))
 }
 

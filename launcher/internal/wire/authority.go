@@ -95,7 +95,7 @@ var fromAgent = table{"agent", [numTypes]rule{
 }}
 
 // fromHead is what a head may send to an agent; from is the kind of that agent.
-var fromHead = table{"head", [numTypes]rule{
+var fromHead = table{"launcher", [numTypes]rule{
 	TypeHello:    {from: anyPeer, when: StateConnected, most: 1, body: bodyFacts},
 	TypeProbe:    {from: anyPeer, when: StateConnected, body: bodyList},
 	TypeCheck:    {from: anyPeer &^ hasJoined, when: StateConnected, body: bodyFacts},
@@ -137,21 +137,21 @@ func Violation(format string, args ...any) error {
 func (r *rule) check(sender string, t Type, peer Peer, state State, size int) error {
 	switch {
 	case int(t) >= int(numTypes):
-		return Violation("it sent %s, which this gorun does not know", article(t))
+		return Violation("it sent %s, an unknown frame", article(t))
 	case r.from == 0:
-		return Violation("it sent %s, which nobody sends in this direction", article(t))
+		return Violation("it sent %s, which never goes in this direction", article(t))
 	case r.from&peer == 0 && sender == fromHead.sender:
-		return Violation("it sent %s, which no head may send to %s", article(t), peer)
+		return Violation("it sent %s, which a launcher may not send to %s", article(t), peer)
 	case r.from&peer == 0:
 		return Violation("it sent %s, which %s may not send", article(t), peer)
 	case r.when&state != 0:
 	case state == StateStarted:
-		return Violation("it sent %s, which an agent of a job without MPI may not send", article(t))
+		return Violation("it sent %s, which agents send only in MPI jobs", article(t))
 	default:
 		return Violation("it sent %s, which no %s may send %s", article(t), sender, state)
 	}
 	if size > r.body {
-		return Violation("it sent %s of %d bytes: at most %d are taken", article(t), size, r.body)
+		return Violation("it sent %s of %d bytes: at most %d are allowed", article(t), size, r.body)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ var stateNames = map[State]string{
 	StateConnected:  "before ranks are started",
 	StateStarted:    "while ranks run",
 	StateStartedMPI: "while ranks run",
-	StateCleanedUp:  "after its ranks are gone",
+	StateCleanedUp:  "after its ranks have ended",
 }
 
 // String returns when that is, for messages.

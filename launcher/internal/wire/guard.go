@@ -51,12 +51,12 @@ func (g *guard) admit(t Type, size int) error {
 	defer g.mu.Unlock()
 	if len(r.answers) > 0 {
 		if g.open[t] == 0 {
-			return Violation("it sent %s that nobody had asked for", article(t))
+			return Violation("it sent %s without a request", article(t))
 		}
 		g.open[t]--
 	}
 	if g.count[t]++; r.most > 0 && int(g.count[t]) > r.most {
-		return Violation("it sent more than %d %s frames", r.most, t)
+		return Violation("it sent more than %d frames of type %s", r.most, t)
 	}
 	if t == TypeStart || t == TypeCleanedUp {
 		g.pass(t, true) // an agent itself checks frames about MPI from a head that serves none

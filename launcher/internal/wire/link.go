@@ -60,7 +60,7 @@ func (l *Link) SendEncoded(frame []byte) error {
 // checkSize refuses a frame that the other side would refuse.
 func checkSize(frame []byte) error {
 	if size := len(frame) - headerSize; size > MaxBody {
-		return fmt.Errorf("wire: a %s frame of %d bytes: at most %d are sent at once", Type(frame[4]), size, MaxBody)
+		return fmt.Errorf("wire: a %s frame of %d bytes: at most %d are allowed", Type(frame[4]), size, MaxBody)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ type bounded struct {
 }
 
 // errTooLong ends a worker with endless output, because the worker gets SIGPIPE.
-var errTooLong = errors.New("the answer has no end")
+var errTooLong = errors.New("the answer is incomplete")
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {

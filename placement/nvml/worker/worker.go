@@ -52,8 +52,8 @@ type Program struct {
 }
 
 // SlowText is the message for Slow.
-const SlowText = "waiting for NVIDIA's driver: with its persistence mode off it initialises one GPU after the other " +
-	"for whoever asks"
+const SlowText = "waiting for NVIDIA's driver: with persistence mode off, it initializes GPUs one by one for each " +
+	"process (`sudo nvidia-smi -pm 1` turns it on)"
 
 // slow is the delay before the call of Slow.
 const slow = 2 * time.Second
@@ -74,7 +74,7 @@ func Answer(stdout io.Writer, wanted, version string, ask func() gpufacts.Facts)
 		said.Facts = &facts
 	}
 	if err := json.NewEncoder(stdout).Encode(said); err != nil {
-		return fmt.Errorf("write the facts of NVIDIA's library: %w", err)
+		return fmt.Errorf("write the answer of NVIDIA's library: %w", err)
 	}
 	return nil
 }
@@ -109,15 +109,15 @@ func (p Program) FactsWithin(limit time.Duration) (gpufacts.Facts, error) {
 func (p Program) within(giveUp <-chan error) (gpufacts.Facts, error) {
 	path, err := p.Find()
 	if err != nil {
-		return gpufacts.Facts{}, fmt.Errorf("NVIDIA's library was not asked (%w)", err)
+		return gpufacts.Facts{}, fmt.Errorf("gorun did not query NVIDIA's library (%w)", err)
 	}
 	text, err := run(path, p.Version, giveUp)
 	if err != nil {
-		return gpufacts.Facts{}, fmt.Errorf("NVIDIA's library gave no answer (%s: %w)", shown(path), err)
+		return gpufacts.Facts{}, fmt.Errorf("NVIDIA's library did not answer (%s: %w)", shown(path), err)
 	}
 	facts, err := p.read(text)
 	if err != nil {
-		return gpufacts.Facts{}, fmt.Errorf("NVIDIA's library was not asked (%s: %w)", shown(path), err)
+		return gpufacts.Facts{}, fmt.Errorf("gorun did not query NVIDIA's library (%s: %w)", shown(path), err)
 	}
 	return facts, nil
 }
@@ -148,7 +148,7 @@ func (p Program) Find() (string, error) {
 		return path, err
 	}
 	if path, err = exec.LookPath(Name); err != nil {
-		return "", fmt.Errorf("%s is neither in %s nor in PATH", Name, dir)
+		return "", fmt.Errorf("%s is not in %s or PATH", Name, dir)
 	}
 	return path, nil
 }
@@ -162,7 +162,7 @@ func (p Program) read(text []byte) (gpufacts.Facts, error) {
 	case p.Version != "" && said.Version != p.Version:
 		return gpufacts.Facts{}, fmt.Errorf("version %s, gorun is %s: install both together", said.Version, p.Version)
 	case said.Format != format:
-		return gpufacts.Facts{}, fmt.Errorf("version %s answers in form %d, form %d is understood here", said.Version,
+		return gpufacts.Facts{}, fmt.Errorf("version %s answers in format %d, gorun expects format %d", said.Version,
 			said.Format, format)
 	case said.Facts == nil:
 		return gpufacts.Facts{}, fmt.Errorf("answered %q", beginning(text))

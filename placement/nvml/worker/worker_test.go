@@ -111,22 +111,24 @@ func TestFacts(t *testing.T) {
 		"answers":  {"v1", ""},
 		"answers ": {"", ""},
 		"answers  ": {
-			"v2", "NVIDIA's library was not asked (gorun nvml-facts: version v1, gorun is v2: install both together)",
+			"v2", "gorun did not query NVIDIA's library (gorun nvml-facts: version v1, gorun is v2: install both together)",
 		},
-		"says nothing": {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "")`},
+		"says nothing": {"v1", `gorun did not query NVIDIA's library (gorun nvml-facts: answered "")`},
 		"prints garbage": {
-			"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "\x1b[31mloading\n` + strings.Repeat("x", 67) +
+			"v1", `gorun did not query NVIDIA's library (gorun nvml-facts: answered ` +
+				`"\x1b[31mloading\n` + strings.Repeat("x", 67) +
 				`")`,
 		},
-		"prints JSON": {"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "{\"gpus\":[]}")`},
+		"prints JSON": {"v1", `gorun did not query NVIDIA's library (gorun nvml-facts: answered "{\"gpus\":[]}")`},
 		"is newer": {
-			"", "NVIDIA's library was not asked (gorun nvml-facts: version v1 answers in form 2, form 1 is understood here)",
+			"", "gorun did not query NVIDIA's library (gorun nvml-facts: version v1 answers in format 2, gorun " +
+				"expects format 1)",
 		},
 		"is half": {
-			"v1", `NVIDIA's library was not asked (gorun nvml-facts: answered "{\"format\":1,\"version\":\"v1\"}")`,
+			"v1", `gorun did not query NVIDIA's library (gorun nvml-facts: answered "{\"format\":1,\"version\":\"v1\"}")`,
 		},
-		"floods": {"v1", "NVIDIA's library gave no answer (gorun nvml-facts: the answer has no end)"},
-		"fails":  {"v1", "NVIDIA's library gave no answer (gorun nvml-facts: exit status 3: no library today)"},
+		"floods": {"v1", "NVIDIA's library did not answer (gorun nvml-facts: the answer is incomplete)"},
+		"fails":  {"v1", "NVIDIA's library did not answer (gorun nvml-facts: exit status 3: no library today)"},
 	} {
 		t.Run(role, func(t *testing.T) {
 			t.Setenv(roleVariable, strings.TrimSpace(role))
@@ -153,7 +155,7 @@ func TestLibraryTellsNothing(t *testing.T) {
 func TestCrash(t *testing.T) {
 	t.Setenv(roleVariable, "crashes")
 	_, err := Program{Path: Itself}.within(never())
-	assert.ErrorContains(t, err, "NVIDIA's library gave no answer (gorun nvml-facts: ")
+	assert.ErrorContains(t, err, "NVIDIA's library did not answer (gorun nvml-facts: ")
 	assert.ErrorContains(t, err, "SIGSEGV")
 }
 
@@ -184,7 +186,7 @@ func TestHang(t *testing.T) {
 		giveUp <- errors.New("no answer within 15s")
 	}()
 	_, err := Program{Path: Itself}.within(giveUp)
-	assert.EqualError(t, err, "NVIDIA's library gave no answer (gorun nvml-facts: no answer within 15s)")
+	assert.EqualError(t, err, "NVIDIA's library did not answer (gorun nvml-facts: no answer within 15s)")
 	assert.Equal(t, syscall.ESRCH, syscall.Kill(<-gone, 0))
 }
 
@@ -234,21 +236,22 @@ func TestFind(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, facts.GPUs, 1)
 	_, err = Program{Beside: filepath.Join(beside, "gorun"), Version: "v3"}.within(never())
-	assert.EqualError(t, err, "NVIDIA's library was not asked ("+near+": version v1, gorun is v3: install both together)")
+	assert.EqualError(t, err, "gorun did not query NVIDIA's library "+
+		"("+near+": version v1, gorun is v3: install both together)")
 
 	t.Setenv("PATH", empty)
 	_, err = Program{Beside: filepath.Join(empty, "gorun")}.within(never())
-	assert.EqualError(t, err, "NVIDIA's library was not asked (gorun-gpu is neither in "+empty+" nor in PATH)")
+	assert.EqualError(t, err, "gorun did not query NVIDIA's library (gorun-gpu is not in "+empty+" or PATH)")
 	require.NoError(t, os.WriteFile(filepath.Join(empty, Name), nil, 0o600))
 	_, err = find(empty)
 	assert.ErrorContains(t, err, "permission denied")
 	own, err := os.Executable()
 	require.NoError(t, err)
 	_, err = Program{}.Find()
-	assert.ErrorContains(t, err, "neither in "+filepath.Dir(own))
+	assert.ErrorContains(t, err, "not in "+filepath.Dir(own))
 
 	_, err = Program{Path: filepath.Join(empty, "missing")}.within(never())
-	assert.EqualError(t, err, "NVIDIA's library gave no answer ("+empty+"/missing: no such file or directory)")
+	assert.EqualError(t, err, "NVIDIA's library did not answer ("+empty+"/missing: no such file or directory)")
 }
 
 // The caller can set the timeout.

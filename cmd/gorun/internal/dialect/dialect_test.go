@@ -581,8 +581,8 @@ func TestColons(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	for line, want := range map[string][]string{
-		"gorun --event-log-handler console x": {"--event-log-handler console has no effect: gorun writes no torchelastic " +
-			"events; --report FILE has how the job ended as JSON"},
+		"gorun --event-log-handler console x": {"--event-log-handler console has no effect: gorun writes no " +
+			"torchelastic events; --report FILE writes how the job ended as JSON"},
 		"gorun --rdzv-conf speed=1 x": {"--rdzv-conf speed=1: speed is not a key of torchrun's rendezvous and has no " +
 			"effect"},
 		"gorun --hostfile odd.txt x":       {"odd.txt:1: binding=rr has no meaning in a host file"},

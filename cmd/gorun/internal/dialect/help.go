@@ -38,7 +38,7 @@ var exitCodes = []Example{
 	{"125", "gorun's own error"},
 	{"126, 127", "the program cannot be executed, or was not found"},
 	{"129, 130, 143", "SIGHUP, SIGINT, SIGTERM ended gorun"},
-	{"141", "the reader of standard output went away"},
+	{"141", "the reader of standard output closed it"},
 }
 
 // Help returns the text of --help: examples first, then options by group, each in one spelling, and exit codes last. No

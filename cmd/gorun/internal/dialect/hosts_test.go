@@ -38,11 +38,11 @@ func TestOtherHosts(t *testing.T) {
 		"gorun -H a --exclude a x":              "! --exclude a leaves none of the hosts of -H a",
 		"gorun -H a --exclude a:0,1 x": "! --exclude a:0,1: --exclude takes names of whole hosts and ranges of " +
 			"them, separated by commas: no GPUs, which are chosen by --gpus, no users, no ports",
-		"gorun -H a --exclude n[2-1] x": "! --exclude n[2-1]: \"n[2-1]\": [2-1] runs backwards: write [1-2]",
+		"gorun -H a --exclude n[2-1] x": "! --exclude n[2-1]: \"n[2-1]\": [2-1] ends before it starts: write [1-2]",
 		"gorun --exclude a x":           "! --exclude a leaves out hosts, and none were named: add -H or --hostfile",
 		"gorun --exclude= -H a x":       "! --exclude=: the value is empty",
-		"gorun -H n[1-999999999] x": "! -H n[1-999999999]: \"n[1-999999999]\": [1-999999999] is more than " +
-			"65536 hosts, the limit of a list or file",
+		"gorun -H n[1-999999999] x": "! -H n[1-999999999]: \"n[1-999999999]\": [1-999999999] is more than 65536 " +
+			"hosts, the limit of a list or file",
 		"gorun -H a,b --standalone x": "! --standalone is one node, and -H a,b names 2: keep one of them",
 		"gorun -H a,b --node-rank 1 x": "! --node-rank 1 is for nodes that are started one by one, and gorun " +
 			"starts those of -H a,b itself: keep one of them",

@@ -78,7 +78,7 @@ func (p *Line) setPrependPattern(a Arg) error {
 // outputLabels are Open MPI 5's.
 var outputLabels = map[string]string{"tag": "[1,%r]<%s>: ", "rank": "[%r]<%s>: "}
 
-const noXML = "gorun writes no XML; use --tag-output, which labels each line with its rank and stream"
+const noXML = "gorun writes no XML; use --tag-output to label each line with its rank and stream"
 
 // refusedOutput are words of --output that gorun refuses.
 var refusedOutput = map[string]string{
@@ -86,7 +86,7 @@ var refusedOutput = map[string]string{
 	"tag-fullname":  "jobs have no such name; use --prepend-pattern '[%h@1,%r]<%s>: '",
 	"rank-detailed": "labels have no process ids; use --prepend-pattern '[%r][%h]<%s>: '",
 	"rank-fullname": "jobs have no such name; use --prepend-pattern '[%h@%r]<%s>: '",
-	"raw":           "lines of ranks are never mixed; with one rank bytes pass as they come",
+	"raw":           "gorun never mixes lines of ranks; with one rank bytes pass as they come",
 	"xml":           noXML,
 	"pattern":       "use --outfile-pattern and --errfile-pattern, whose places are written %r and %h",
 }

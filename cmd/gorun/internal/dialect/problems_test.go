@@ -155,7 +155,7 @@ func TestProblems(t *testing.T) {
 		// binding, and options of other launchers
 		"gorun --bind-to croe x": {`--bind-to croe: unknown object "croe" (did you mean core?); known: none,` +
 			` board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
-		"gorun --map-by ppr:x:socket x": {`--map-by ppr:x:socket: ranks per object: "x" is no number from 1 to 1048576`},
+		"gorun --map-by ppr:x:socket x": {`--map-by ppr:x:socket: ranks per object: "x" is not a number from 1 to 1048576`},
 		"gorun --cpus-per-rank 0 x":     {"--cpus-per-rank 0: not a number from 1 to 1048576"},
 		"gorun -H here.txt:2 x":         {"-H here.txt:2: a file, not a host: use --hostfile here.txt"},
 		"mpirun --host ./none.txt x":    {`--host ./none.txt: "./none.txt" is not a host name: it contains '/'`},
@@ -176,8 +176,8 @@ func TestProblems(t *testing.T) {
 		"gorun -N2 x": {"-N2: use --nproc-per-node 2 for ranks per node, as with " +
 			"mpirun; for nodes, as with Slurm, --nnodes 2"},
 		"gorun -p gpu --time 10 x": {
-			"-p gpu: that is Slurm's: give it to salloc, sbatch or gorun sbatch",
-			"--time 10: that is Slurm's: give it to salloc, sbatch or gorun sbatch; gorun's own limit is --timeout",
+			"-p gpu: this is an option of Slurm: pass it to salloc, sbatch or gorun sbatch",
+			"--time 10: this is an option of Slurm: pass it to salloc, sbatch or gorun sbatch; gorun's own limit is --timeout",
 		},
 		"gorun --num_processes 2 x": {"--num_processes 2: use -n 2"},
 		"gorun --display tree x": {"--display tree: tree: not one of map, allocation, " +

@@ -38,20 +38,20 @@ func attached(o Option) Option {
 	return o
 }
 
-const slurms = "that is Slurm's: give it to salloc, sbatch or gorun sbatch"
+const slurms = "this is an option of Slurm: pass it to salloc, sbatch or gorun sbatch"
 
 // foreignTable refuses options of srun, accelerate and deepspeed that users type by habit.
 func foreignTable(*Line) []Option {
-	const nodeList = "use -H LIST for hosts of the allocation; for the allocation itself give it to salloc, sbatch or " +
-		"gorun sbatch"
+	const nodeList = "use -H LIST to select hosts of the allocation; to choose the allocation, pass it to salloc, " +
+		"sbatch or gorun sbatch"
 	return []Option{
-		refused("LIST", "use --export-all for ALL, -x NAME=VALUE for each one to add", "export"),
+		refused("LIST", "use --export-all for ALL, or -x NAME=VALUE for each variable", "export"),
 		refused("N", "use -n N", "ntasks", "num-processes", "nproc", "ranks", "nranks", "num-ranks", "processes", "procs",
 			"nprocs", "num-procs", "tasks", "workers", "num-workers", "world-size"),
 		attached(refused("N", "use --nproc-per-node N", "ntasks-per-node", "num-gpus", "ranks-per-node", "procs-per-node")),
 		refused("N", "use --max-restarts N", "restarts", "retries"),
 		refused("DIR", "use --chdir DIR", "cwd", "workdir"),
-		refused("N", "use --nproc-per-node N for ranks; it is salloc, sbatch or gorun sbatch that asks Slurm for GPUs",
+		refused("N", "use --nproc-per-node N for ranks; request GPUs with salloc, sbatch or gorun sbatch",
 			"gpus-per-node"),
 		refused("N", "use --nnodes N", "nodes", "num-nodes", "num-machines"),
 		refused("N", "use --node-rank N", "machine-rank"),
@@ -68,10 +68,10 @@ func foreignTable(*Line) []Option {
 		refused("", slurms, "exclusive"),
 		refused("LIMIT", slurms+"; gorun's own limit is --timeout", "time"),
 		refused("", "srun's own option: leave it out; gorun adds it to the srun of its agents", "overlap"),
-		refused("", "that is srun's: leave it out, gorun ends a job when a rank fails", "kill-on-bad-exit"),
+		refused("", "srun's own option: leave it out; gorun ends a job when a rank fails", "kill-on-bad-exit"),
 		refused("LIST", "use -H for the hosts, and --gpus for the GPUs of each", "include"),
-		refused("PORT", "write it behind the host, -H HOST:PORT:SLOTS, or as port=PORT into the host file", "ssh-port"),
-		refused("LIST", "gorun forwards every signal that can be; use --signals-to-handle for those that end the job",
+		refused("PORT", "write it after the host, -H HOST:PORT:SLOTS, or port=PORT in the host file", "ssh-port"),
+		refused("LIST", "gorun forwards every signal that it can; use --signals-to-handle for signals that end the job",
 			"forward-signals"),
 	}
 }
@@ -81,9 +81,9 @@ func unclearTable(*Line) []Option {
 	return []Option{
 		attached(refused("N", "use --nproc-per-node N for ranks per node, as with mpirun; for nodes, as with Slurm, "+
 			"--nnodes N", "N")),
-		refused("", "use --copy with the program's path, which mpirun means, or --stdin RANK, which Intel's mpiexec means",
+		refused("", "use --copy with the program's path, as -s of mpirun, or --stdin RANK, as -s of Intel's mpiexec",
 			"s"),
-		refused("", "use -v to see what gorun decides; write a debugger before the program, as in gorun -n 2 xterm -e gdb "+
-			"./prog", "debug"),
+		refused("", "use -v to see gorun's decisions; put a debugger before the program, as in gorun -n 2 xterm -e "+
+			"gdb ./prog", "debug"),
 	}
 }

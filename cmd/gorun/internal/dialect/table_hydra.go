@@ -119,36 +119,36 @@ func (p *Line) hydraLauncher() []Option {
 }
 
 func hydraOthers() []Option {
-	const ofAgent = "ranks are served by the agent of their node, whatever the way"
-	pmiArgs := refused("PORT IFACE KEY PID", "a program that was started without gorun cannot ask it for more ranks: "+
-		"start it by gorun -n 1", "pmi-args")
+	const ofAgent = "the agent of each node serves its ranks in any case"
+	pmiArgs := refused("PORT IFACE KEY PID", "a program that runs without gorun cannot request ranks from it: start "+
+		"it with gorun -n 1", "pmi-args")
 	pmiArgs.words = 4
 	return []Option{
 		ignored("", "the failure of a rank ends the job unless --on-failure continue", "enable-auto-cleanup", "cleanup"),
-		ignored("", "each host is asked for what it is like", "disable-hostname-propagation", "enable-hostname-propagation",
+		ignored("", "gorun asks each host itself", "disable-hostname-propagation", "enable-hostname-propagation",
 			"hybrid-hosts"),
 		ignored("NAME", "gorun finds the address of this host itself", "localhost"),
-		ignored("NAME", "there is one way to do that here", "topolib", "demux", "use-app-topology"),
+		ignored("NAME", "gorun has only one implementation", "topolib", "demux", "use-app-topology"),
 		ignored("", "gorun has nothing like it", "disable-x", "noconf", "v6", "prefork", "profile"),
 		ignored("", ofAgent, "pmi-aggregate", "pmi-noaggregate"),
 		ignored("NAME", ofAgent, "pmi-connect"),
-		ignored("N", "all hosts are reached at once, --ssh-at-once of them", "branch-count", "tree-width"),
+		ignored("N", "gorun reaches all hosts in parallel, --ssh-at-once at a time", "branch-count", "tree-width"),
 		ignored("", "gorun reports an abort in a few lines; --quiet hides notes", "silent-abort"),
-		ignored("", "lines of ranks are never mixed", "ordered-output"),
+		ignored("", "gorun never mixes lines of ranks", "ordered-output"),
 
 		refused("LIST", "use a rank file with --rankfile, or programs with hosts of their own: -H a -n 2 prog : -H b -n 2 "+
 			"prog", "rankmap"),
-		refused("HOW", "ranks take hosts as you name them; name them in that order", "order-nodes"),
+		refused("HOW", "ranks use hosts in the order that you name them", "order-nodes"),
 		refused("RANK", "use --local-ranks-filter RANK, which counts on each host", "output-from"),
-		refused("N", "gorun gives ranks whole GPUs, or parts that MIG made; use --gpus-per-rank", "gpu-subdevs-per-proc"),
+		refused("N", "gorun gives ranks whole GPUs or MIG instances; use --gpus-per-rank", "gpu-subdevs-per-proc"),
 		refused("", "gorun's own SSH forwards no X11; use --ssh 'ssh -X'", "enable-x"),
 		refused("'ARGS'", "write them into the command: --ssh 'ssh ARGS'", "bootstrap-exec-args"),
 		pmiArgs,
 		refused("", "that is an Intel tool, which its own mpiexec loads; put it before the program, as in gorun -n 4 "+
 			"aps ./prog", "aps", "mps", "trace", "trace-imbalance", "trace-pt2pt", "trace-collectives", "check-mpi", "check",
 			"ilp64", "prot"),
-		refused("WHAT", "put the tool before the program of the ranks it is for, as in gorun -n 1 valgrind ./prog : -n 3 "+
-			"./prog", "gtool", "gtoolfile", "gdb-args"),
+		refused("WHAT", "put the tool before the program of its ranks, as in gorun -n 1 valgrind ./prog : -n 3 ./prog",
+			"gtool", "gtoolfile", "gdb-args"),
 		refused("PID", "attach the debugger to the process of a rank: gdb -p PID", "tva", "gdba"),
 		refused("", debuggerFirst, "gdb-ia"),
 	}

@@ -24,7 +24,7 @@ func (p *Line) hydraVariables() []Option {
 			"I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", "I_MPI_HYDRA_BRANCH_COUNT", "I_MPI_HYDRA_PROXY_WAIT",
 			"I_MPI_HYDRA_UNIQUE_PROXIES", "I_MPI_HYDRA_TREE_LEVEL", "I_MPI_PORT_RANGE", "MPIEXEC_PORTRANGE",
 			"MPIEXEC_PORT_RANGE"),
-		ignored("WHAT", "each host is asked for what it is like", "HYDRA_TOPOLIB", "I_MPI_HYDRA_TOPOLIB",
+		ignored("WHAT", "gorun asks each host itself", "HYDRA_TOPOLIB", "I_MPI_HYDRA_TOPOLIB",
 			"HYDRA_HOSTNAME_PROPAGATION", "HYDRA_USE_LOCALHOST"),
 	}
 }

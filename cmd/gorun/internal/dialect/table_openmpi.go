@@ -138,56 +138,58 @@ func (p *Line) openmpiRun() []Option {
 func openmpiIgnored() []Option {
 	return []Option{
 		beforeEach(ignored("DIR", "gorun speaks PMIx itself, without a library", "pmix-prefix", "app-pmix-prefix")),
-		beforeEach(ignored("", "nothing is taken from where a launcher is installed", "noprefix", "no-app-prefix")),
-		ignored("PATH", "gorun brings its own agents along; --agent PATH is for a gorun that is there", "launch-agent"),
-		ignored("NAME", "ranks of every MPI are served at the same time", "personality"),
-		ignored("N", "agents are started where ranks are", "max-vm-size"),
+		beforeEach(ignored("", "gorun uses no files of other launchers", "noprefix", "no-app-prefix")),
+		ignored("PATH", "gorun copies its own agents to hosts; --agent PATH names a gorun that is installed there",
+			"launch-agent"),
+		ignored("NAME", "gorun serves all MPI libraries at the same time", "personality"),
+		ignored("N", "gorun starts agents only on hosts with ranks", "max-vm-size"),
 		ignored("", "gorun has no Open MPI daemons", "novm", "hetero-nodes", "fwd-mpirun-port",
 			"use-regexp", "do-not-resolve", "enable-instant-on-support", "set-sid"),
-		ignored("", "what agents have to say always comes here; -v has more of it", "debug-devel", "debug-daemons",
+		ignored("", "messages of agents always appear here; -v adds more", "debug-devel", "debug-daemons",
 			"debug-daemons-file", "leave-session-attached", "d"),
 		ignored("", "there is no such text", "no-aggregate-help", "parseable", "parsable", "no-ready-msg"),
-		ignored("", "a start that takes long is shown on a terminal by itself", "show-progress"),
-		ignored("", "how each rank ended is always said; --report FILE has it as data", "report-state-on-timeout"),
+		ignored("", "gorun shows the progress of a slow start on a terminal anyway", "show-progress"),
+		ignored("", "gorun always reports how each rank ended; --report FILE writes it as JSON", "report-state-on-timeout"),
 		ignored("", "the failure of a rank ends the job unless --on-failure continue", "disable-recovery"),
-		ignored("DIR", "gorun has no session directory; its few private files are in TMPDIR", "tmpdir"),
+		ignored("DIR", "gorun has no session directory; it keeps a few private files in TMPDIR", "tmpdir"),
 	}
 }
 
 func openmpiRefused() []Option {
-	const noMachine = "there is no machine that outlives a job, to which hosts could be added; use "
+	const noMachine = "gorun has no virtual machine that outlives a job; use "
 	return []Option{
-		refused("", "ranks that were spawned belong to the job; use --report FILE, which has the exit code of each",
+		refused("", "spawned ranks belong to the job; use --report FILE, which has each exit code",
 			"report-child-jobs-separately"),
-		refused("LIST", "each has an option of its own: --timeout, --on-failure continue, --max-restarts, --dry-run, "+
-			"--export-all", "runtime-options", "rtos"),
-		refused("", "use --max-restarts for a job that starts again, or --on-failure continue for one that goes on",
+		refused("LIST", "use the separate options: --timeout, --on-failure continue, --max-restarts, --dry-run, --export-all",
+			"runtime-options", "rtos"),
+		refused("", "use --max-restarts to restart the job, or --on-failure continue to keep other ranks running",
 			"continuous"),
-		refused("KIND", "ranks that outlive others need MPI's fault tolerance, which gorun does not serve; --on-failure "+
-			"continue lets the others go on", "with-ft"),
-		refused("NAME", "gorun does not pass it on: have the program call MPI_Comm_set_errhandler", "initial-errhandler"),
-		refused("LIST", "gorun does not pass it on: have the program ask for them by the info of MPI_Session_init",
+		refused("KIND", "gorun does not support MPI's fault tolerance; use --on-failure continue to keep other ranks running",
+			"with-ft"),
+		refused("NAME", "gorun does not pass it on: call MPI_Comm_set_errhandler in the program", "initial-errhandler"),
+		refused("LIST", "gorun does not pass it on: request them in the info of MPI_Session_init",
 			"memory-alloc-kinds"),
-		refused("BOOL", "use --mca accelerator null to have Open MPI do without GPUs; with them is what it does by itself",
+		refused("BOOL", "use --mca accelerator null to run Open MPI without GPUs; by default it uses them",
 			"gpu-support"),
-		refused("NAME", "there are mpi://WORLD and mpi://SELF alone; leave it out", "pset"),
+		refused("NAME", "gorun has only mpi://WORLD and mpi://SELF; leave it out", "pset"),
 		refused("LIST", noMachine+"-H LIST", "add-host"),
 		refused("FILE", noMachine+"--hostfile FILE", "add-hostfile"),
-		refused("URI", "no server of gorun's outlives its job; ranks of one job publish and look up names without it: "+
-			"leave it out", "hnp", "ompi-server", "dvm-uri", "nameserver"),
-		refused("", "no daemon of gorun's outlives its job, so that none has to be started before: leave it out", "dvm",
+		refused("URI", "gorun has no server that outlives a job; ranks of one job publish and look up names without "+
+			"it: leave it out", "hnp", "ompi-server", "dvm-uri", "nameserver"),
+		refused("", "gorun has no daemon that outlives a job: leave it out", "dvm",
 			"singleton", "system-server"),
-		refused("WHERE", "gorun has no tools that connect to it; --report FILE says how the job ended", "keepalive",
+		refused("WHERE", "no tools connect to gorun; use --report FILE for how the job ended", "keepalive",
 			"report-events"),
-		refused("", "gorun serves no parallel debugger; put one before the program, as in gorun -n 2 xterm -e gdb ./prog",
+		refused("", "gorun does not support parallel debuggers; put one before the program, as in gorun -n 2 xterm "+
+			"-e gdb ./prog",
 			"stop-on-exec", "stop-in-init", "stop-in-app"),
 		refused("WHAT", "put such a program before yours, as in gorun -n 2 xterm -hold -e ./prog", "debugger", "xterm"),
 		refused("", debuggerFirst, "tv", "gdb", "idb"),
-		refused("", "programs keep their names; RANK and the lines' labels tell ranks apart", "index-argv-by-rank"),
+		refused("", "programs keep their names; use RANK or line labels to distinguish ranks", "index-argv-by-rank"),
 		refused("", "gorun has no session directory; use --chdir DIR", "set-cwd-to-session-dir"),
-		refused("FILE", "gorun reads from the kernel what the machine is like; gorun topo shows it", "cartofile", "cf"),
+		refused("FILE", "gorun reads the machine's topology from the kernel; gorun topo shows it", "cartofile", "cf"),
 		refused("", noXML, "xml"),
 		refused("FILE", noXML, "xml-file"),
-		refused("WHAT", "that is in MPI's standard, and no launcher has it; use -n and -H", "arch", "soft", "file"),
+		refused("WHAT", "the MPI standard names it, but no launcher supports it; use -n and -H", "arch", "soft", "file"),
 	}
 }

@@ -166,7 +166,7 @@ func (p *Line) torchrunNode() []Option {
 	}
 }
 
-const noEvents = "gorun writes no torchelastic events; --report FILE has how the job ended as JSON"
+const noEvents = "gorun writes no torchelastic events; --report FILE writes how the job ended as JSON"
 
 func (p *Line) setEventLog(a Arg) error {
 	if a.Value != "null" {

@@ -90,7 +90,7 @@ func (a *attempt) wait(ctx context.Context) ([]net.Conn, error) {
 
 var (
 	errEnded   = errors.New("the command has ended")
-	errRefused = errors.New("the command reported that an agent will not start")
+	errRefused = errors.New("the command reported that it cannot start an agent")
 	errTimeout = errors.New("timeout")
 )
 
@@ -136,10 +136,10 @@ func (a *attempt) assignRank(h *join.Hello) (rank int, refusal string) {
 		e = &Error{
 			Text: fmt.Sprintf("gorun on %s is version %s, this one is %s", name,
 				printable.Text(printable.Short(h.Version)), a.cfg.Version), broadcastHelps: true,
-			Hint: "put the same gorun at the same place on all hosts",
+			Hint: "install the same gorun at the same path on all hosts",
 		}
 	case node < 0:
-		e = &Error{Text: fmt.Sprintf("an agent connected from %s, which is not a host of the job", name)}
+		e = &Error{Text: fmt.Sprintf("an agent connected from %s, which is not a host of this job", name)}
 	case a.arrived[node]:
 		e = &Error{Text: fmt.Sprintf("two agents connected from %s", name)}
 	default:

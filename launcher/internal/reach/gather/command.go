@@ -48,7 +48,7 @@ func startCommand(cfg *Config, i *Invitation, broadcast bool, report func(messag
 	if cfg.Start.ByFile {
 		var file string
 		if file, removeInvitation, err = writeFile(cfg.Dir, input); err != nil {
-			return nil, nil, fmt.Errorf("write the file that leads agents to the head: %w", err)
+			return nil, nil, fmt.Errorf("write the file with the launcher's address for agents: %w", err)
 		}
 		agent[len(agent)-1] += ":" + file
 		input = nil

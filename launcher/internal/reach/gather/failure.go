@@ -96,7 +96,7 @@ func (c *command) exitStatus() string {
 func hint(m message, cfg *Config, command string) string {
 	switch m.kind {
 	case programMissing:
-		return fmt.Sprintf("install %s where all nodes see it: on %s it is missing or different", cfg.Agent[0],
+		return fmt.Sprintf("install %s where all nodes see it: it is missing on %s, or differs there", cfg.Agent[0],
 			cmp.Or(m.node, "a node"))
 	case nodeUnavailable:
 		if m.node != "" {
@@ -111,7 +111,7 @@ func hint(m message, cfg *Config, command string) string {
 	case nodesRefused:
 		return hintNodes(cfg)
 	case jobGone:
-		return "leave the shell of the ended allocation, and get another one with `salloc` or `sbatch`"
+		return "leave the shell of the ended allocation, and get a new one with `salloc` or `sbatch`"
 	}
 	return ""
 }

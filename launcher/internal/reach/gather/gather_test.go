@@ -161,7 +161,7 @@ func TestInvitationFileIsPrivate(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, os.Chmod(name, 0o640))
 	_, err = ReadInvitationFile(name)
-	require.ErrorContains(t, err, "only its user can read")
+	require.ErrorContains(t, err, "other users can read ")
 	remove()
 	_, err = os.Stat(filepath.Dir(name))
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -173,7 +173,7 @@ func TestReadInvitationErrors(t *testing.T) {
 		"{":                "parse the invitation",
 		"hello\n":          "parse the invitation",
 		`{"gather":2}`:     "version 2 of the gather protocol",
-		`{"gather":1}`:     "no address of the launcher",
+		`{"gather":1}`:     "lacks the launcher's address",
 		"\x00\x00\x00\x00": "parse the invitation",
 	} {
 		_, err := ReadInvitation(strings.NewReader(text))

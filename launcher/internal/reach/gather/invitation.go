@@ -62,7 +62,7 @@ func ReadInvitation(r io.Reader) (*Invitation, error) {
 			i.Protocol, i.Version, join.Protocol)
 	}
 	if len(i.Addrs) == 0 || i.NumNodes < 1 || i.Port <= 0 || i.Port > 65535 {
-		return nil, errors.New("the invitation has no address of the launcher")
+		return nil, errors.New("the invitation lacks the launcher's address")
 	}
 	return &i, nil
 }
@@ -81,7 +81,7 @@ func ReadInvitationFile(name string) (*Invitation, error) {
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); !ok || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 ||
 		int(s.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("%s is not a file that only its user can read", name)
+		return nil, fmt.Errorf("other users can read %s", name)
 	}
 	i, err := ReadInvitation(f)
 	if err != nil {

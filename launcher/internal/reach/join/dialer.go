@@ -65,9 +65,9 @@ const (
 )
 
 const (
-	otherToken = "its token is not that of this node (--token-file, GORUN_TOKEN)" // #nosec G101 -- a message
-	noToken    = "node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), " +
-		"or start this one without"
+	otherToken = "its token differs from this node's (--token-file, GORUN_TOKEN)" // #nosec G101 -- a message
+	noToken    = "node 0 has no token: give it this node's token (--token-file, GORUN_TOKEN), or start this node " +
+		"without one"
 )
 
 // dialer joins one node to node 0.
@@ -174,11 +174,11 @@ func (d *dialer) tryPort(ctx context.Context, port int, failed func()) (o outcom
 			o.last = err // later errors only say that time is up
 		}
 		failed()
-		tells := port == d.cfg.Port || isRefused(err) // only the first port is expected to answer
-		if tells && time.Since(began) >= noticeDelay/2 && ctx.Err() == nil {
+		isTelling := port == d.cfg.Port || isRefused(err) // only the first port is expected to answer
+		if isTelling && time.Since(began) >= noticeDelay/2 && ctx.Err() == nil {
 			d.waitsForHead.Do(func() {
-				d.cfg.Notify(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v",
-					d.cfg.endpoint(), describe(err), d.cfg.Timeout))
+				d.cfg.Notify(fmt.Sprintf("waiting for node 0 at %s, up to %v (%v)", d.cfg.endpoint(),
+					d.cfg.Timeout, describe(err)))
 			})
 		}
 		if !pause(wait/2+rand.N(wait/2), ctx.Done(), d.cfg.NoRetry) { // #nosec G404 -- a pause is no secret
@@ -209,7 +209,7 @@ func (d *dialer) fatal(err error, unknown, started *stopwatch) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		if d.cfg.HostsExist && unknown.exceeds(nameTimeout) {
 			return fmt.Errorf(
-				"no resolver of this host has known node 0's name %s for %v: %s; name an address of node 0 by --master-addr ADDR",
+				"cannot resolve node 0's name %s for %v: %s; name its address with --master-addr ADDR",
 				printable.Text(d.cfg.Addr), nameTimeout, describe(err))
 		}
 		return nil
@@ -247,7 +247,7 @@ func describe(err error) string {
 	case isRefusal && refused.Endpoint == "":
 		text = refused.Why
 	case remote.IsEnd(err):
-		text = "it closes connections: does gorun listen there?"
+		text = "it closes connections: another program may listen there"
 	default:
 		text = err.Error()
 	}
@@ -255,7 +255,7 @@ func describe(err error) string {
 }
 
 // errWaits reports that node 0 has accepted this node and waits for others.
-var errWaits = errors.New("it waits for other nodes")
+var errWaits = errors.New("it is waiting for other nodes")
 
 // attempt tries one port once.
 func (d *dialer) attempt(ctx context.Context, port int) (*Membership, error) {
@@ -413,7 +413,7 @@ func (d *dialer) awaitWelcome(c net.Conn, port int) (*Membership, error) {
 	case err != nil:
 		return nil, err
 	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || own >= 0 && w.NodeRank != own:
-		return nil, d.refused(port, w.Host, fmt.Sprintf("it assigns node rank %d to this node", w.NodeRank))
+		return nil, d.refused(port, w.Host, fmt.Sprintf("it assigns the invalid node rank %d to this node", w.NodeRank))
 	}
 	if err := d.checkOwner(c); err != nil { // not before the answer: until then the connection may not be accepted
 		return nil, d.foreignError(port, err)
@@ -430,15 +430,15 @@ func (d *dialer) checkOwner(c net.Conn) error {
 }
 
 func (d *dialer) foreignError(port int, err error) error {
-	return d.refusedByOther(port, "without a token node 0 has to be of this user and on this host, and "+err.Error()+
+	return d.refusedByOther(port, "without a token, node 0 must run on this host as the same user: "+err.Error()+
 		": give all nodes the same --token-file FILE")
 }
 
 // notifyWaiting tells the user that this node waits. Node 0 lists the missing nodes on its own host.
 func (d *dialer) notifyWaiting() {
-	text := "node 0 at %s has accepted this node and waits for other nodes, which it lists there; giving up after %v"
+	text := "node 0 at %s has accepted this node and waits for the nodes that its own output lists; giving up after %v"
 	if len(d.cfg.Ports) > 0 { // the process at the port may be another program
-		text = "waiting for node 0 at %s, or for other nodes, which it lists there; giving up after %v"
+		text = "waiting for node 0 at %s, or for the nodes that its output lists; giving up after %v"
 	}
 	d.cfg.Notify(fmt.Sprintf(text, d.cfg.endpoint(), d.cfg.Timeout))
 }

@@ -143,8 +143,8 @@ func TestNameThatNobodyKnows(t *testing.T) {
 			return nil, &net.DNSError{Err: "no such host", Name: "n1", IsNotFound: true}
 		}}
 		_, err = d.join(t.Context())
-		require.EqualError(t, err, "no resolver of this host has known node 0's name n1 for 30s: lookup n1: no such host; "+
-			"name an address of node 0 by --master-addr ADDR")
+		require.EqualError(t, err,
+			"cannot resolve node 0's name n1 for 30s: lookup n1: no such host; name its address with --master-addr ADDR")
 		require.InDelta(t, 71*time.Second, time.Since(begun), float64(3*time.Second))
 	})
 }

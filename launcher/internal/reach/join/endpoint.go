@@ -80,7 +80,7 @@ type PortTakenError struct {
 func (e *PortTakenError) Error() string {
 	if n := len(e.Ports); n > 0 {
 		return fmt.Sprintf(
-			"node 0 cannot listen: all %d ports of this job are taken, and --master-port names another; port %d is taken",
+			"node 0 cannot listen: all %d ports of this job are taken (port %d, for one); choose a free one with --master-port",
 			n+1, e.Port)
 	}
 	return fmt.Sprintf("node 0 cannot listen: port %d is taken", e.Port)

@@ -215,7 +215,7 @@ func (h *Head) receive(c *inbound) {
 	case storeClient:
 		h.serveStore(c, first)
 	case oldStoreClient:
-		h.peerNotices.addPerAddr(c.peer.Addr(), "PyTorch before 2.2 connected from %v: gorun supports 2.2 and later",
+		h.peerNotices.addPerAddr(c.peer.Addr(), "refused PyTorch before 2.2 from %v: use PyTorch 2.2 or later",
 			c.peer.Addr())
 		c.Close()
 	case secureNode:
@@ -224,7 +224,7 @@ func (h *Head) receive(c *inbound) {
 		h.receivePlain(c, first)
 	default:
 		h.peerNotices.addPerAddr(c.peer.Addr(),
-			"refused a connection from %v to node 0's port: unknown protocol, it starts with %q", c.peer.Addr(), first)
+			"refused a connection from %v to node 0's port: unknown protocol that starts with %q", c.peer.Addr(), first)
 		c.Close()
 	}
 }
@@ -237,8 +237,8 @@ func (h *Head) serveStore(c *inbound, first []byte) {
 	switch {
 	case attempt == 0:
 		h.peerNotices.addPerAddr(c.peer.Addr(),
-			"a PyTorch client dialled in from %v, where no rank of this job runs yet: a torchrun, "+
-				"or a script without a launcher; start gorun there instead, as on this node", c.peer.Addr())
+			"a PyTorch client connected from %v, where this job has no ranks: torchrun, or a script without a "+
+				"launcher; start gorun there as on this node", c.peer.Addr())
 	case store != nil && attempt == c.attempt:
 		_ = c.SetDeadline(time.Time{})
 		_ = store(c.TCPConn, first) // fails when the store is closed, and then closes the connection
@@ -256,10 +256,10 @@ func (h *Head) receiveSecure(c *inbound, first []byte) {
 	secured := tls.Server(&rewound{c.TCPConn, first}, h.tls)
 	if err := secured.Handshake(); err != nil {
 		if isTokenMismatch(err) {
-			h.nodeNotices.add("a node at %v was refused: its token is not that of node 0 (--token-file, GORUN_TOKEN)",
+			h.nodeNotices.add("refused a node at %v: its token differs from node 0's (--token-file, GORUN_TOKEN)",
 				c.peer.Addr())
 		} else {
-			h.peerNotices.addPerAddr(c.peer.Addr(), "a connection from %v ended before it proved the token: %v",
+			h.peerNotices.addPerAddr(c.peer.Addr(), "a connection from %v ended before it had proved its token: %v",
 				c.peer.Addr(), err)
 		}
 		c.Close()
@@ -274,13 +274,13 @@ func (h *Head) receivePlain(c *inbound, first []byte) {
 		return
 	}
 	if h.tls != nil {
-		h.refuseUnread(c, "node 0 requires a token: give this node the same one (--token-file, GORUN_TOKEN, "+
-			"or the file that `gorun token --save` made there)")
+		h.refuseUnread(c, "node 0 requires a token: give this node the same token (--token-file, GORUN_TOKEN, or "+
+			"node 0's file from `gorun token --save`)")
 		return
 	}
 	if h.cfg.isOneUser() {
 		if err := checkOwner(c.TCPConn); err != nil {
-			h.refuseUnread(c, "node 0 has no token, and takes processes of its own user on its own host alone ("+
+			h.refuseUnread(c, "node 0 has no token, and so accepts only its own user on its own host ("+
 				err.Error()+"): give all nodes the same --token-file FILE")
 			return
 		}
@@ -290,7 +290,7 @@ func (h *Head) receivePlain(c *inbound, first []byte) {
 
 // refuseUnread refuses a node of which only the preamble was read.
 func (h *Head) refuseUnread(c *inbound, reason string) {
-	h.nodeNotices.add("a node at %v was refused: %s", c.peer.Addr(), reason)
+	h.nodeNotices.add("refused a node at %v: %s", c.peer.Addr(), reason)
 	h.answer(c, c, &Welcome{Refusal: reason, OtherJob: true})
 }
 
@@ -316,7 +316,7 @@ func drain(c *net.TCPConn) {
 func (h *Head) receiveHello(c *inbound, in, conn net.Conn) {
 	hello, err := readHello(in)
 	if err != nil {
-		h.nodeNotices.add("a node at %v was refused: %v", c.peer.Addr(), err)
+		h.nodeNotices.add("refused a node at %v: %v", c.peer.Addr(), err)
 		other, ok := errors.AsType[*versionError](err)
 		if !ok {
 			conn.Close()
@@ -325,7 +325,7 @@ func (h *Head) receiveHello(c *inbound, in, conn net.Conn) {
 		h.answer(c, conn, &Welcome{
 			OtherJob: true,
 			Refusal: fmt.Sprintf(
-				"this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes",
+				"this node uses version %d of the join protocol, node 0 uses %d (gorun %s): install the same gorun on all nodes",
 				other.theirs, Protocol, h.cfg.Self.Version),
 		})
 		return
@@ -333,7 +333,7 @@ func (h *Head) receiveHello(c *inbound, in, conn net.Conn) {
 	_ = c.SetDeadline(time.Time{})
 	m := &Member{Conn: conn, Hello: hello, NodeRank: hello.NodeRank, Peer: c.peer}
 	if refusal := h.accept(c, m); refusal != nil {
-		h.nodeNotices.add("the node %s at %v was refused: %s", hello.Name(), c.peer.Addr(), refusal.Refusal)
+		h.nodeNotices.add("refused node %s at %v: %s", hello.Name(), c.peer.Addr(), refusal.Refusal)
 		h.answer(c, conn, refusal)
 	}
 }

@@ -40,9 +40,9 @@ func TestTokensThatDiffer(t *testing.T) {
 		head, node         []byte
 		headSays, nodeSays string
 	}{
-		"another":  {secret, other, "its token is not that of node 0", "its token is not that of this node"},
-		"none":     {secret, nil, "node 0 requires a token", "node 0 requires a token: give this node the same one"},
-		"needless": {nil, secret, "node 0 has no token", "node 0 has no token: give it the one that this node has"},
+		"another":  {secret, other, "its token differs from node 0's", "its token differs from this node's"},
+		"none":     {secret, nil, "node 0 requires a token", "node 0 requires a token: give this node the same token"},
+		"needless": {nil, secret, "node 0 has no token", "node 0 has no token: give it this node's token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, log := listenAt(t, 2, row.head)
@@ -178,14 +178,14 @@ func TestTalkIsBounded(t *testing.T) {
 		others.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "peer %d", i)
 	}
 	require.Len(t, log.lines, maxNotices+1)
-	require.Contains(t, log.lines[maxNotices], "they are not reported")
+	require.Contains(t, log.lines[maxNotices], "no longer reports them")
 	h, log := listenAt(t, 2, secret)
 	for i := range 100 {
 		h.peerNotices.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "a peer")
 	}
 	node := come(t, t.Context(), settings(port(h), 2, 1, bytes.Repeat([]byte("x"), 32)))
 	<-node.done
-	log.await(t, "its token is not that of node 0")
+	log.await(t, "its token differs from node 0's")
 }
 
 func TestUnknownPeersLeaveDescriptors(t *testing.T) {
@@ -265,8 +265,8 @@ func TestReplayWithoutToken(t *testing.T) {
 	c := raw(t, h)
 	_, err := c.Write(said())
 	require.NoError(t, err)
-	require.Contains(t, string(closed(t, c)), "node rank 1 is here twice")
-	log.await(t, "node rank 1 is here twice")
+	require.Contains(t, string(closed(t, c)), "two nodes have node rank 1")
+	log.await(t, "two nodes have node rank 1")
 	awaitMembers(t, h, 1)
 	come(t, t.Context(), settings(port(h), 3, 2, nil))
 	wait(t, h)
@@ -299,8 +299,8 @@ func TestReflection(t *testing.T) {
 	d.cfg.Notify = func(string) {}
 	d.tls.VerifyConnection = nil
 	_, err = d.join(t.Context())
-	require.ErrorContains(t, err, "its token is not that of this node")
-	log.await(t, "its token is not that of node 0")
+	require.ErrorContains(t, err, "its token differs from this node's")
+	log.await(t, "its token differs from node 0's")
 	awaitMembers(t, h, 0)
 }
 
@@ -309,8 +309,8 @@ func TestWrongProtocol(t *testing.T) {
 	c := raw(t, h)
 	_, err := c.Write([]byte("gorun\x02\x02\x00\x00\x00{}"))
 	require.NoError(t, err)
-	require.Contains(t, string(closed(t, c)), "speaks version 2 of joining, node 0 speaks 1")
-	log.await(t, "it speaks version 2 of joining")
+	require.Contains(t, string(closed(t, c)), "uses version 2 of the join protocol, node 0 uses 1")
+	log.await(t, "it uses version 2 of the join protocol")
 
 	l, err := net.Listen("tcp", "127.0.0.1:0") // a node 0 of a later version
 	require.NoError(t, err)
@@ -324,7 +324,7 @@ func TestWrongProtocol(t *testing.T) {
 		}
 	}()
 	_, err = Dial(t.Context(), settings(l.Addr().(*net.TCPAddr).Port, 2, 1, nil))
-	require.ErrorContains(t, err, "it speaks version 3 of joining, this gorun speaks 1")
+	require.ErrorContains(t, err, "it uses version 3 of the join protocol, this node uses 1")
 }
 
 // A fake launcher cannot fill this node's memory or control its terminal.
@@ -332,11 +332,11 @@ func TestHostileHead(t *testing.T) {
 	for name, row := range map[string]struct{ said, says string }{
 		"long":    {"gorun\x01\xff\xff\xff\x7f", "a message of 2147483647 bytes"},
 		"escapes": {message(`{"refusal":"\u001b[2J","host":"\u001b"}`), "^[[2J"},
-		"number":  {message(`{"node_rank":7}`), "it assigns node rank 7 to this node"},
-		"other":   {message(`{"node_rank":2}`), "it assigns node rank 2 to this node"},
-		"garbage": {"HTTP/1.1 400 Bad Request\r\n", "not a message of gorun"},
-		"no JSON": {message(`{"node_rank":`), "not a message of gorun"},
-		"nothing": {"", "does gorun listen there?"},
+		"number":  {message(`{"node_rank":7}`), "it assigns the invalid node rank 7 to this node"},
+		"other":   {message(`{"node_rank":2}`), "it assigns the invalid node rank 2 to this node"},
+		"garbage": {"HTTP/1.1 400 Bad Request\r\n", "not a message from gorun"},
+		"no JSON": {message(`{"node_rank":`), "not a message from gorun"},
+		"nothing": {"", "another program may listen there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -126,7 +126,7 @@ func (n *notices) send(key, text string) {
 	}
 	n.sent[key] = true
 	if len(n.sent) > maxNotices {
-		text = "more connections to node 0's port were refused; they are not reported"
+		text = "refused more connections to node 0's port; gorun no longer reports them"
 	}
 	n.notify(text)
 }

@@ -11,7 +11,7 @@ type NoSecretError struct {
 }
 
 func (e *NoSecretError) Error() string {
-	return fmt.Sprintf("join nodes at %s: no token%s: anybody who reaches that port could take a node's place",
+	return fmt.Sprintf("join nodes at %s: no token%s: anyone who reaches that port could join as a node",
 		e.Endpoint, inBrackets(e.NoSealer))
 }
 
@@ -37,9 +37,9 @@ func (c *Config) warn() {
 		return
 	}
 	c.Notify(fmt.Sprintf(
-		"nodes join at %s without a token%s: anybody who reaches that port can take a node's place, and anybody on "+
-			"the way can read and change what nodes say to each other; run `gorun token --save` once where nodes share your "+
-			"home directory, or give all nodes the same --token-file FILE",
+		"nodes join at %s without a token%s: anyone who reaches that port can join as a node, and anyone on the "+
+			"network path can read and change messages between nodes; run `gorun token --save` once if nodes share "+
+			"your home directory, or give all nodes the same --token-file FILE",
 		c.endpoint(), inBrackets(c.NoSealer)))
 }
 

@@ -50,9 +50,9 @@ func TestOtherUsersDoNotJoin(t *testing.T) {
 		require.NoError(t, err)
 	})
 	defer theirs.Close()
-	require.Contains(t, ask(t, theirs).Refusal, "node 0 has no token, and takes processes of its own user on its own "+
-		"host alone (the other end of the connection belongs to uid 65534)")
-	log.await(t, "uid 65534")
+	require.Contains(t, ask(t, theirs).Refusal, "node 0 has no token, and so accepts only its own user on its own "+
+		"host (the peer belongs to user 65534)")
+	log.await(t, "user 65534")
 	stillWorks(t, h, nil)
 }
 
@@ -89,8 +89,8 @@ func TestOtherUsersAreNotNodeZero(t *testing.T) {
 			require.NoError(t, err)
 			defer theirs.Close()
 			<-node.done
-			require.ErrorContains(t, node.err, "without a token node 0 has to be of this user and on this host, "+
-				"and the other end of the connection belongs to uid 65534")
+			require.ErrorContains(t, node.err, "without a token, node 0 must run on this host as the same user: the "+
+				"peer belongs to user 65534")
 		})
 	}
 }
@@ -136,7 +136,7 @@ func TestInsecureJoin(t *testing.T) {
 	for _, log := range logs {
 		require.Equal(t, 1, strings.Count(log.text(), "\n")+1, log.text())
 		require.Contains(t, log.text(), "nodes join at 127.0.0.1:")
-		require.Contains(t, log.text(), " without a token: anybody who reaches that port can take a node's place")
+		require.Contains(t, log.text(), " without a token: anyone who reaches that port can join as a node")
 	}
 	// one line if all processes print to one place
 	task := newLog()
@@ -160,13 +160,13 @@ func TestNoSecret(t *testing.T) {
 			_, _, err := Connect(t.Context(), cfg)
 			var none *NoSecretError
 			require.ErrorAs(t, err, &none)
-			require.Equal(t, "join nodes at "+addr+":1: no token: anybody who reaches that port could take a node's place",
+			require.Equal(t, "join nodes at "+addr+":1: no token: anyone who reaches that port could join as a node",
 				err.Error())
 		}
 	}
 	cfg := authenticated(0, 2, 0, user{"alice", errors.New("did you start munged?")})
 	cfg.Addr = "192.0.2.1"
 	_, err := Listen(t.Context(), cfg)
-	require.EqualError(t, err, "join nodes at 192.0.2.1:0: no token (MUNGE is not available: did you start "+
-		"munged?): anybody who reaches that port could take a node's place")
+	require.EqualError(t, err, "join nodes at 192.0.2.1:0: no token (MUNGE is not available: did you start munged?): "+
+		"anyone who reaches that port could join as a node")
 }

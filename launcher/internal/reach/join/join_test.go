@@ -104,16 +104,16 @@ func TestRefusals(t *testing.T) {
 			change func(*Config)
 			says   string
 		}{
-			"version":   {func(c *Config) { c.Self.Version = "v2" }, "it is gorun v2, node 0 is gorun v1"},
+			"version":   {func(c *Config) { c.Self.Version = "v2" }, "it runs gorun v2, node 0 runs gorun v1"},
 			"id":        {func(c *Config) { c.Self.ID = "other" }, `it belongs to job "other", node 0 to job "job"`},
 			"nodes":     {func(c *Config) { c.Self.NumNodes = 4 }, "it expects 4 nodes, node 0 expects 3"},
 			"too large": {func(c *Config) { c.Self.NumNodes, c.Self.NodeRank = 9, 7 }, "expects 9 nodes"},
 			"zero": {func(c *Config) {
 				c.Self.NodeRank = 0
-			}, "node rank 0 is here twice: hostb listens at the endpoint, and hostc"},
+			}, "two nodes have node rank 0: hostb listens at the endpoint, and hostc"},
 			"same": {func(c *Config) {
 				c.Self.Host = "evil\x1b[2J"
-			}, `node rank 1 is here twice: hostc (127.0.0.1) came first, then evil^[[2J (127.0.0.1)`},
+			}, `two nodes have node rank 1: hostc (127.0.0.1) joined first, then evil^[[2J (127.0.0.1)`},
 			"without number": {func(c *Config) { c.Self.NodeRank, c.Self.Host = -1, "x" }, ""},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -161,9 +161,9 @@ func TestStartedAlready(t *testing.T) {
 			cfg.lastJob = time.Millisecond
 			late := come(t, t.Context(), cfg)
 			<-late.done
-			require.ErrorContains(t, late.err, "the job has started already, with all of its 2 nodes")
+			require.ErrorContains(t, late.err, "the job has already started with all 2 nodes")
 		}
-		log.await(t, "has started already")
+		log.await(t, "has already started")
 	})
 }
 

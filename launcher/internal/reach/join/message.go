@@ -89,7 +89,7 @@ func (h *Hello) Name() string {
 type versionError struct{ theirs byte }
 
 func (e *versionError) Error() string {
-	return fmt.Sprintf("it speaks version %d of joining, this gorun speaks %d: the same gorun is needed on all nodes",
+	return fmt.Sprintf("it uses version %d of the join protocol, this node uses %d: install the same gorun on all nodes",
 		e.theirs, Protocol)
 }
 
@@ -100,7 +100,7 @@ func writeMessage(w io.Writer, m any) error {
 		return err
 	}
 	if len(body) > maxMessage {
-		return fmt.Errorf("a message of %d bytes: at most %d are sent", len(body), maxMessage)
+		return fmt.Errorf("a message of %d bytes: at most %d are allowed", len(body), maxMessage)
 	}
 	p := append(make([]byte, 0, headerSize+len(body)), magic...)
 	p = binary.LittleEndian.AppendUint32(append(p, Protocol), uint32(len(body)))
@@ -115,7 +115,7 @@ func readMessage(r io.Reader, m any) error {
 		return err
 	}
 	if string(header[:len(magic)]) != magic {
-		return errors.New("not a message of gorun")
+		return errors.New("not a message from gorun")
 	}
 	if v := header[len(magic)]; v != Protocol {
 		return &versionError{v}
@@ -125,14 +125,14 @@ func readMessage(r io.Reader, m any) error {
 	}
 	size := binary.LittleEndian.Uint32(header[len(magic)+1:])
 	if size > maxMessage {
-		return fmt.Errorf("a message of %d bytes: at most %d are taken", size, maxMessage)
+		return fmt.Errorf("a message of %d bytes: at most %d are allowed", size, maxMessage)
 	}
 	body := make([]byte, size)
 	if err := readRest(r, body); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(body, m); err != nil {
-		return fmt.Errorf("not a message of gorun: %w", err)
+		return fmt.Errorf("not a message from gorun: %w", err)
 	}
 	return nil
 }

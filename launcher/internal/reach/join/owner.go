@@ -13,7 +13,7 @@ import (
 type otherUserError struct{ uid int }
 
 func (e *otherUserError) Error() string {
-	return fmt.Sprintf("the other end of the connection belongs to uid %d", e.uid)
+	return fmt.Sprintf("the peer belongs to user %d", e.uid)
 }
 
 // checkOwner returns an error unless a process of this user on this host owns the other end of the connection.

@@ -90,17 +90,19 @@ func (h *Head) checkHello(m *Member) *Welcome {
 		w.Started = h.roster.complete && h.roster.started
 		return w
 	case hello.Version != own.Version:
-		return refuse("it is gorun %s, node 0 is gorun %s: all nodes need the same", hello.Version, own.Version)
+		return refuse("it runs gorun %s, node 0 runs gorun %s: install the same gorun on all nodes",
+			hello.Version, own.Version)
 	case hello.Nonce != nil:
 		return refuse(
-			"it uses MUNGE, which is not available at node 0: give all nodes a token (--token-file, GORUN_TOKEN)")
+			"it uses MUNGE, which node 0 lacks: give all nodes a token (--token-file, GORUN_TOKEN)")
 	case hello.NumNodes != own.NumNodes:
 		return refuse("it expects %d nodes, node 0 expects %d (--nnodes)", hello.NumNodes, own.NumNodes)
 	case hello.NodeRank >= own.NumNodes:
 		return refuse("its node rank is %d, but the job has %d nodes: 0 to %d (--node-rank)", hello.NodeRank, own.NumNodes,
 			own.NumNodes-1)
 	case hello.NodeRank == 0:
-		return refuse("node rank 0 is here twice: %s listens at the endpoint, and %s dials it (--node-rank)", own.Name(), m)
+		return refuse("two nodes have node rank 0: %s listens at the endpoint, and %s connects to it (--node-rank)",
+			own.Name(), m)
 	case h.roster.failure != "":
 		return refuse("%s", h.roster.failure)
 	}
@@ -113,16 +115,16 @@ func (h *Head) checkRank(m *Member) *Welcome {
 	if m.NodeRank > 0 {
 		same := slices.IndexFunc(members, func(o *Member) bool { return o.NodeRank == m.NodeRank })
 		if same >= 0 && !h.roster.complete {
-			return refuse("node rank %d is here twice: %s came first, then %s (--node-rank)", m.NodeRank, members[same], m)
+			return refuse("two nodes have node rank %d: %s joined first, then %s (--node-rank)", m.NodeRank, members[same], m)
 		}
 	}
 	switch {
 	case h.roster.complete && h.roster.started:
-		w := refuse("the job has started already, with all of its %d nodes", h.cfg.Self.NumNodes)
+		w := refuse("the job has already started with all %d nodes", h.cfg.Self.NumNodes)
 		w.Started = true
 		return w
 	case h.roster.complete || len(members) >= h.cfg.Self.NumNodes-1:
-		w := refuse("all %d nodes have joined already: node 0 %s, %s", h.cfg.Self.NumNodes, h.cfg.Self.Name(),
+		w := refuse("all %d nodes have already joined: node 0 %s, %s", h.cfg.Self.NumNodes, h.cfg.Self.Name(),
 			listMembers(members))
 		w.Retry = h.roster.complete // a member may turn out to be gone
 		return w
@@ -251,7 +253,7 @@ func (h *Head) describeMembers() string {
 	if isLoopback(h.cfg.Addr) {
 		text += "; " + h.cfg.Addr + " is each host's own address: nodes on other hosts cannot reach it"
 	} else if h.isElsewhere {
-		text += "; " + h.cfg.Addr + " is not an address of this host: is --node-rank 0 meant for another one?"
+		text += "; " + h.cfg.Addr + " is not an address of this host: does --node-rank 0 belong to another host?"
 	}
 	return text
 }

@@ -63,13 +63,13 @@ func (h *Head) IsInsecure() bool { return h.cfg.isInsecure() }
 func (h *Head) sendSecret(c *inbound, first []byte) {
 	hello, err := readHello(&rewound{c.TCPConn, first})
 	if err != nil {
-		h.nodeNotices.add("a node at %v was refused: %v", c.peer.Addr(), err)
+		h.nodeNotices.add("refused a node at %v: %v", c.peer.Addr(), err)
 		c.Close()
 		return
 	}
 	answer := h.secretFor(&hello)
 	if answer.Refusal != "" {
-		h.nodeNotices.add("the node %s at %v was refused: %s", hello.Name(), c.peer.Addr(), answer.Refusal)
+		h.nodeNotices.add("refused node %s at %v: %s", hello.Name(), c.peer.Addr(), answer.Refusal)
 	}
 	h.answer(c, c, answer)
 }
@@ -79,8 +79,8 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 	case hello.ID != h.cfg.Self.ID:
 		return h.refuseJob(hello)
 	case len(hello.Nonce) != nonceSize:
-		return &Welcome{Refusal: "node 0 uses MUNGE, which is not available on this node: give all nodes a token " +
-			"(--token-file, GORUN_TOKEN)"}
+		return &Welcome{Refusal: "node 0 uses MUNGE, which this node lacks: give all nodes a token (--token-file, " +
+			"GORUN_TOKEN)"}
 	}
 	// #nosec G117 -- MUNGE seals it
 	text, err := json.Marshal(sealedSecret{ID: hello.ID, Nonce: hello.Nonce, Secret: h.cfg.Secret})
@@ -97,7 +97,7 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 	}
 	sealed, err := h.cfg.Sealer.Seal(ctx, text)
 	if err != nil {
-		return &Welcome{Refusal: "MUNGE fails at node 0: " + err.Error(), Retry: true}
+		return &Welcome{Refusal: "MUNGE failed on node 0: " + err.Error(), Retry: true}
 	}
 	return &Welcome{Sealed: sealed}
 }
@@ -151,12 +151,12 @@ func (d *dialer) requestSecret(ctx context.Context, port int) ([]byte, error) {
 func (d *dialer) openSecret(ctx context.Context, port int, hello *Hello, w *Welcome) ([]byte, error) {
 	text, err := d.cfg.Sealer.Open(ctx, w.Sealed)
 	if err != nil {
-		return nil, d.refusedByOther(port, "MUNGE does not authenticate the process at that port: "+err.Error())
+		return nil, d.refusedByOther(port, "MUNGE did not authenticate the process at that port: "+err.Error())
 	}
 	var s sealedSecret
 	if err := json.Unmarshal(text, &s); err != nil || s.ID != hello.ID || string(s.Nonce) != string(hello.Nonce) ||
 		len(s.Secret) < minSecret {
-		return nil, d.refusedByOther(port, "its sealed secret is for another node")
+		return nil, d.refusedByOther(port, "its sealed secret belongs to another node")
 	}
 	return s.Secret, nil
 }

@@ -60,12 +60,12 @@ func TestWhoIsAuthenticated(t *testing.T) {
 		head, node Sealer
 		says       string
 	}{
-		"another user":          {alice, bob, "MUNGE does not authenticate the process at that port"},
-		"nobody for the node":   {alice, nil, "node 0 uses MUNGE, which is not available on this node"},
-		"nobody for node 0":     {nil, alice, "it uses MUNGE, which is not available at node 0"},
-		"node 0's is dead":      {dead, alice, "it uses MUNGE, which is not available at node 0"},
+		"another user":          {alice, bob, "MUNGE did not authenticate the process at that port"},
+		"nobody for the node":   {alice, nil, "node 0 uses MUNGE, which this node lacks"},
+		"nobody for node 0":     {nil, alice, "it uses MUNGE, which node 0 lacks"},
+		"node 0's is dead":      {dead, alice, "it uses MUNGE, which node 0 lacks"},
 		"the node's is dead":    {alice, dead, "did you start munged?"},
-		"somebody else's words": {forger{alice}, alice, "is for another node"},
+		"somebody else's words": {forger{alice}, alice, "belongs to another node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := listenAmong(t, authenticated(0, 2, 0, c.head))

@@ -48,7 +48,7 @@ func TestStoreBehindThePort(t *testing.T) {
 		cfg.lastJob = time.Millisecond
 		late := come(t, t.Context(), cfg) // nodes and clients at the same time
 		<-late.done
-		require.ErrorContains(t, late.err, "started already")
+		require.ErrorContains(t, late.err, "already started")
 	})
 }
 
@@ -104,7 +104,7 @@ func TestStoreClientThatIsNoRank(t *testing.T) {
 	_, err := c.Write([]byte(staleSet))
 	require.NoError(t, err)
 	require.Empty(t, closed(t, c))
-	log.await(t, "a PyTorch client dialled in from 127.0.0.1, where no rank of this job runs yet: a torchrun")
+	log.await(t, "a PyTorch client connected from 127.0.0.1, where this job has no ranks: torchrun")
 	stillWorks(t, h, secret)
 }
 
@@ -136,7 +136,7 @@ func TestTorchrunAgentDials(t *testing.T) {
 				append(args, where, "--no-python", "true")...)
 			agent := python(t, ctx, args...)
 			require.NoError(t, agent.Start())
-			log.await(t, "a torchrun, or a script without a launcher; start gorun there instead")
+			log.await(t, "torchrun, or a script without a launcher; start gorun there")
 			cancel()
 			require.Error(t, agent.Wait())
 			stillWorks(t, h, nil)

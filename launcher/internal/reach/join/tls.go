@@ -28,7 +28,7 @@ const (
 const minSecret = 32
 
 // errOtherToken reports a peer that could not prove the token.
-var errOtherToken = errors.New("it has another token")
+var errOtherToken = errors.New("it has a different token")
 
 // tlsConfig returns the configuration of the end with the role own, which pins the key of the role peer.
 func tlsConfig(secret []byte, own, peer string) (*tls.Config, error) {
