@@ -32,6 +32,10 @@ var bannedWords = []struct{ phrases, instead string }{
 	},
 	{"that which, those that there are, what is there, what is left, what they meet by", "the noun"},
 	{"goes past, in vain, in order that", "exceeds; failed; so that"},
+	{
+		"runs backwards, is here twice, is not regarded, speaks version, hand on, hands on, the way to the world",
+		"ends before it starts; two have it; ignored; uses; pass on; proxies",
+	},
 	{"end in order, ends in order, ended in order, ending in order", "stop gracefully"},
 	{"he, him, his", "you; it"},
 	{"stands", "is; runs"},

@@ -81,7 +81,7 @@ func unclearTable(*Line) []Option {
 	return []Option{
 		attached(refused("N", "use --nproc-per-node N for ranks per node, as with mpirun; for nodes, as with Slurm, "+
 			"--nnodes N", "N")),
-		refused("", "use --copy with the program's path, as -s of mpirun, or --stdin RANK, as -s of Intel's mpiexec",
+		refused("", "use --copy with the program's path, as mpirun does, or --stdin RANK, as Intel's mpiexec does",
 			"s"),
 		refused("", "use -v to see gorun's decisions; put a debugger before the program, as in gorun -n 2 xterm -e "+
 			"gdb ./prog", "debug"),
