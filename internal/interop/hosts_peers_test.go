@@ -26,8 +26,9 @@ func collectives(t *testing.T, f fleet) {
 func pytorchOverHosts(t *testing.T, f fleet) {
 	python := testneeds.Torch(t)
 	losses := filepath.Join(f.Dir(), "losses") // shared by all hosts
-	j := f.gorun("-H", "h1:2,h2:2", example(t, "torch/digits_ddp.py"), "--losses", losses).with("GORUN_PYTHON=" + python)
-	require.Equal(t, trainedHere(t, python), readTraining(t, j, losses))
+	j := f.gorun("-H", "h1,h2", "-np", trainers(), example(t, "torch/digits_ddp.py"), "--losses", losses)
+	j = j.with("GORUN_PYTHON=" + python)
+	require.Equal(t, trainedHere(t), readTraining(t, j, losses))
 }
 
 // TestSixteenHosts runs one job over 16 hosts: numbers, output and exit are right.

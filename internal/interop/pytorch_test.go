@@ -38,12 +38,15 @@ var accuracyLine = regexp.MustCompile(`accuracy ([0-9.]+) %`)
 // was never joined. It happens rarely, on a busy machine.
 const abortAtExit = "terminate called without an active exception"
 
+// trainers is the number of ranks that train. Each takes seconds of CPU time to load PyTorch.
+func trainers() string { return strconv.Itoa(testneeds.Count(2, 4)) }
+
 // train runs the digits example as the job that launch makes.
-func train(t *testing.T, launch func(args ...string) job, args ...string) training {
+func train(t *testing.T, launch func(python string, args ...string) job) training {
 	t.Helper()
 	losses := filepath.Join(t.TempDir(), "losses")
-	args = append([]string{"--nproc-per-node", "4", example(t, "torch/digits_ddp.py"), "--losses", losses}, args...)
-	return readTraining(t, launch(args...), losses)
+	return readTraining(t, launch(testneeds.Torch(t), "--nproc-per-node", trainers(), example(t, "torch/digits_ddp.py"),
+		"--losses", losses), losses)
 }
 
 // readTraining runs the digits example, which writes its losses to a file.
@@ -73,7 +76,7 @@ func readTraining(t *testing.T, j job, losses string) training {
 	return result
 }
 
-// here is the report of four ranks under gorun on this host. All tests that compare with it share it, because
+// here is the report of train under gorun on this host. All tests that compare with it share it, because
 // starting the ranks is most of the cost.
 var here struct {
 	sync.Mutex
@@ -81,12 +84,12 @@ var here struct {
 }
 
 // trainedHere returns here.
-func trainedHere(t *testing.T, python string) training {
+func trainedHere(t *testing.T) training {
 	t.Helper()
 	here.Lock()
 	defer here.Unlock()
 	if here.losses == nil {
-		here.training = train(t, func(args ...string) job { return underGorun(python, args...) })
+		here.training = train(t, underGorun)
 	}
 	return here.training
 }
@@ -94,9 +97,8 @@ func trainedHere(t *testing.T, python string) training {
 // Training on real data gives the same numbers under both launchers.
 func TestTrainingIsTheSameAsUnderTorchrun(t *testing.T) {
 	t.Parallel()
-	python := testneeds.Torch(t)
-	theirs := train(t, func(args ...string) job { return underTorchrun(python, args...) })
-	ours := trainedHere(t, python)
+	theirs := train(t, underTorchrun)
+	ours := trainedHere(t)
 
 	require.Greater(t, theirs.accuracy, 95.0)
 	require.Equal(t, theirs.accuracy, ours.accuracy)
@@ -124,14 +126,14 @@ func TestMultiprocessingInsideARank(t *testing.T) {
 		strings.Split(strings.TrimSpace(output), "\n"))
 }
 
-// Ranks that are killed twice only cost time.
+// Ranks that are killed, twice under `make soak`, only cost time.
 func TestRestartsGoOnFromTheCheckpoint(t *testing.T) {
 	t.Parallel()
-	python := testneeds.Torch(t)
+	python, deaths := testneeds.Torch(t), testneeds.Count(1, 2)
 	last := func(args ...string) (attempt, loss string) {
 		args = append(args, example(t, "torch/restart.py"), "--checkpoint", filepath.Join(t.TempDir(), "digits.pt"))
 		if slices.Contains(args, "--max-restarts") {
-			args = append(args, "--die", "1:3", "--die", "0:7")
+			args = append(args, words("--die 1:3 --die 0:7")[:2*deaths]...)
 		}
 		said := underGorun(python, append([]string{"-n", "2"}, args...)...).with("OMP_NUM_THREADS=1").succeed(t)
 		words := strings.Fields(said)
@@ -140,6 +142,6 @@ func TestRestartsGoOnFromTheCheckpoint(t *testing.T) {
 	attempt, undisturbed := last()
 	require.Equal(t, "0", attempt)
 	attempt, disturbed := last("--max-restarts", "3", "--restart-delay", "0")
-	require.Equal(t, "2", attempt)
+	require.Equal(t, strconv.Itoa(deaths), attempt)
 	require.Equal(t, undisturbed, disturbed)
 }

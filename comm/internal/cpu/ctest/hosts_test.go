@@ -24,7 +24,7 @@ func TestHosts(t *testing.T) {
 	isKernel := func(file string) bool { return strings.HasPrefix(filepath.Base(file), "kernels") }
 	engine := append(slices.DeleteFunc(engineSources(t), isKernel), "csrc/engine_test.c")
 	kernels := slices.DeleteFunc(engineSources(t), func(file string) bool { return !isKernel(file) })
-	plain := objectsOf(t, gcc, kernels, "-O1")
+	plain := objectsOf(t, gcc, kernels, optimised...)
 	for name, flags := range map[string][]string{
 		"accesses": {"-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"},
 		"races":    raceless,
