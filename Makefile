@@ -67,8 +67,9 @@ test-faults: ## kill jobs in every way and look for leftovers (part of make test
 slowest: ## the packages and tests that took longest in the last make test, in seconds
 	@awk -F '\t' '{ print $$1, $$3, $$4 }' build/test-times | sort -rn | head -n 60
 
-race: ## the tests of our own packages with the race detector, without real peers
-	GORACE=$${GORACE:-atexit_sleep_ms=0} $(GO) test -race -vet=off $$($(GO) list ./... | grep -vE '/internal/(interop|faults)')
+race: export GOFLAGS ?= -trimpath
+race: ## the tests of our own packages with the race detector, without real peers and what lint tests
+	GORACE=$${GORACE:-atexit_sleep_ms=0} $(GO) test -race -vet=off $$($(GO) list ./... | grep -vE '/internal/(arch|interop|faults)')
 
 lint: ## formatting, vet, staticcheck, gosec, govulncheck, architecture, words, help, arm64
 	.ci/lint
