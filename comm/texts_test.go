@@ -190,7 +190,7 @@ func TestClosedGroup(t *testing.T) {
 // Join names the missing variable of an incomplete environment.
 func TestJoinWithHalfAnEnvironment(t *testing.T) {
 	for want, environ := range map[string][]string{
-		"comm: env: WORLD_SIZE=2 is set, RANK is not": {"WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29677"},
+		"comm: env: WORLD_SIZE=2 is set and RANK is not": {"WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29677"},
 		"comm: MASTER_ADDR=node1 is set, MASTER_PORT is not: " +
 			"set both, or neither where all ranks are children of one process": {
 			"WORLD_SIZE=2", "RANK=1", "MASTER_ADDR=node1",

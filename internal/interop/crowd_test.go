@@ -197,7 +197,7 @@ func TestCrowdBeyondTheLimitOfDescriptors(t *testing.T) {
 	_, err = last.Write(append([]byte{0, 0xCE, 0xF7, 0x85, 0x3C}, ping(1)...))
 	require.NoError(t, err)
 	require.True(t, s.until(t, &s.stderr, "(ulimit -Hn)", 1), s.stderr.String())
-	require.Regexp(t, `75 connections are open \(that is the limit\), and [1-9]\d* wait; `+
+	require.Regexp(t, `75 connections are open \(that is the limit\), and [1-9]\d* are waiting; `+
 		`raise the hard limit of open files \(ulimit -Hn\) from 100 to at least 1\d\d\n$`,
 		s.stderr.String())
 	say(t, next)

@@ -197,7 +197,8 @@ func forms(t *testing.T, f fleet) {
 		{words("-H [fd77::1]:2"), "h1 h1", slots(2, "-H [fd77::1]:2")},
 		{words("-H [fd77::1]:2222:1"), "h1", []string{"1 rank: one per slot (-H [fd77::1]:2222:1)"}},
 		{words("-H localhost:2,h1:1"), "head head h1", slots(3, "-H localhost:2,h1:1")},
-		{words("-H head,127.0.0.1,h2"), "head head h2", slots(3, "-H head,127.0.0.1,h2")},
+		{words("-H head,127.0.0.1,h2"), "head head h2", append(
+			[]string{"head and 127.0.0.1 are the same machine: their slots add up to 2"}, slots(3, "-H head,127.0.0.1,h2")...)},
 		{words("-H h[1-4]:2 --nnodes 2"), "h1 h1 h2 h2", slots(4, "-H h[1-4]:2")},
 		{words("-H h[1-4] --nproc-per-node 2 --nnodes=2"), "h1 h1 h2 h2", nil},
 	} {

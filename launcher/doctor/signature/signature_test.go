@@ -106,7 +106,7 @@ func TestValues(t *testing.T) {
 	for line, want := range map[string]struct{ id, advice string }{
 		"The server socket has failed to listen on any local network address. port: 49455, useIpv6: false, code: -98, " +
 			"name: EADDRINUSE": {
-			"torch-port-taken", "ss -ltnp 'sport = :49455' shows who uses port 49455; a program",
+			"torch-port-taken", "`ss -ltnp 'sport = :49455'` shows who uses port 49455; a program",
 		},
 		"OSError: [Errno 98] Address already in use": {
 			"system-port-taken", "a program that leaves MASTER_PORT to gorun gets a free port",
@@ -115,7 +115,7 @@ func TestValues(t *testing.T) {
 			"system-port-taken", "a program that leaves MASTER_PORT to gorun gets a free port",
 		},
 		"ImportError: libcudnn.so.9: cannot open shared object file: No": {
-			"loader-missing-library", "-x LD_LIBRARY_PATH=DIR, with the directory of libcudnn.so.9, lets",
+			"loader-missing-library", "`-x LD_LIBRARY_PATH=DIR`, with the directory of libcudnn.so.9, lets",
 		},
 		"x: $(y): cannot open shared object file":                {"", ""},
 		"bash: line 3: -rf: command not found":                   {"", ""},

@@ -321,7 +321,7 @@ func FuzzErrorFile(f *testing.F) {
 func TestHint(t *testing.T) {
 	for text, want := range map[string]string{
 		"./m: error while loading shared libraries: libfoo.so.1: cannot open shared object file: No such file or " +
-			"directory": "-x LD_LIBRARY_PATH=DIR, with the directory of libfoo.so.1, lets",
+			"directory": "`-x LD_LIBRARY_PATH=DIR`, with the directory of libfoo.so.1, lets",
 		"ImportError: libcudnn.so.9: cannot open shared object file: No such file or " +
 			"directory": "libcudnn.so.9",
 		"./m: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found (required by ./m)": "needs GLIBC_2.38",
@@ -329,8 +329,8 @@ func TestHint(t *testing.T) {
 		"ModuleNotFoundError: No module named " +
 			"'torch'": "no module torch:",
 		"torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: " +
-			"49455, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use": "ss -ltnp 'sport = " +
-			":49455' shows who uses port 49455;",
+			"49455, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use": "`ss -ltnp 'sport = " +
+			":49455'` shows who uses port 49455;",
 		"OSError: [Errno 98] Address already in use": "a program that " +
 			"leaves MASTER_PORT to gorun gets a free port",
 		"bind: Address already in use, port: $(reboot), x": "a program that " +
@@ -346,12 +346,12 @@ func TestHint(t *testing.T) {
 		"RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error.":               "df -h /dev/shm",
 		"RuntimeError: unable to write to file </torch_1_2_3>: No space left on device (28)":    "df -h /dev/shm",
 		"OSError: [Errno 28] No space left on device: " +
-			"'/home/u/x'": "df -h and quota -s show what is full",
+			"'/home/u/x'": "`df -h` and `quota -s` show what is full",
 		"ncclSystemError: System call (e.g. socket, malloc) or external library call failed":      "-x NCCL_DEBUG=INFO",
 		"ModuleNotFoundError: No module named 'a'\nsomething\nOSError: Too many open files\nlast": "ulimit -Sn",
 		"[cli_0]: write_line error; fd=3 buf=:cmd=init pmi_version=1 pmi_subversion=1\n:\n" +
 			"system msg for write_line failure : Bad file descriptor\n[cli_0]: Unable to write to " +
-			"PMI_fd": "--pmi-port does without it",
+			"PMI_fd": "`--pmi-port` does without it",
 		"system msg for write_line failure : Broken pipe": "",
 		"hello":                            "",
 		"":                                 "",
@@ -362,7 +362,7 @@ func TestHint(t *testing.T) {
 			require.Empty(t, got, text)
 			continue
 		}
-		require.Contains(t, got, want, text)
+		assert.Contains(t, got, want, text)
 	}
 }
 
@@ -386,9 +386,9 @@ func TestHintOfARank(t *testing.T) {
 		others         [][]string
 		want           string
 	}{
-		"a cause before all that follows": {own: []string{cause, symptom, victim}, want: "ulimit -Sn"},
+		"a cause before all that follows": {own: []string{cause, symptom, victim}, want: "run `ulimit -Sn"},
 		"a victim beside a cause": {
-			own: []string{victim}, others: [][]string{{"hello"}, {symptom}, {"x", cause}}, want: "rank 2: ulimit -Sn",
+			own: []string{victim}, others: [][]string{{"hello"}, {symptom}, {"x", cause}}, want: "rank 2: run `ulimit -Sn",
 		},
 		"a victim alone": {
 			own: []string{victim}, others: [][]string{{victim}}, want: "a rank that closed its connection may have ended early",
@@ -400,10 +400,10 @@ func TestHintOfARank(t *testing.T) {
 		},
 		"a symptom of its own": {
 			own: []string{symptom}, others: [][]string{{cause}},
-			want: "a line with NCCL WARN above says which call failed; -x NCCL_DEBUG=INFO",
+			want: "a line with NCCL WARN above says which call failed; `-x NCCL_DEBUG=INFO`",
 		},
-		"a signal":           {own: []string{"hello"}, signal: 7, want: "df -h /dev/shm"},
-		"a status":           {status: 139, want: "-x PYTHONFAULTHANDLER=1"},
+		"a signal":           {own: []string{"hello"}, signal: 7, want: "`df -h /dev/shm`"},
+		"a status":           {status: 139, want: "add `-x PYTHONFAULTHANDLER=1`"},
 		"somebody's SIGKILL": {signal: 9},
 		"any status":         {status: 1, own: []string{"ValueError: x"}},
 	} {
@@ -412,7 +412,7 @@ func TestHintOfARank(t *testing.T) {
 			require.Empty(t, got, name)
 			continue
 		}
-		require.True(t, strings.HasPrefix(got, c.want), "%s: %s", name, got)
+		assert.True(t, strings.HasPrefix(got, c.want), "%s: %s", name, got)
 	}
 }
 

@@ -47,7 +47,8 @@ func foreignTable(*Line) []Option {
 	return []Option{
 		refused("LIST", "use --export-all for ALL, or -x NAME=VALUE for each variable", "export"),
 		refused("N", "use -n N", "ntasks", "num-processes", "nproc", "ranks", "nranks", "num-ranks", "processes", "procs",
-			"nprocs", "num-procs", "tasks", "workers", "num-workers", "world-size"),
+			"nprocs", "num-procs", "tasks", "workers", "num-workers"),
+		refused("N", "use -n N", "world-size"),
 		attached(refused("N", "use --nproc-per-node N", "ntasks-per-node", "num-gpus", "ranks-per-node", "procs-per-node")),
 		refused("N", "use --max-restarts N", "restarts", "retries"),
 		refused("DIR", "use --chdir DIR", "cwd", "workdir"),
