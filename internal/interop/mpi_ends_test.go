@@ -38,7 +38,7 @@ var mpiEnds = []mpiEnd{
 	{way: "never", not: []string{"failed", "waits"}},
 	{way: "child"},
 	{way: "after-child"},
-	{way: "both 1", code: -2, says: []string{"rank 1", "MPI_Init while", "start it by MPI_Comm_spawn"}},
+	{way: "both 1", code: -2, says: []string{"rank 1", "MPI_Init", "start it with MPI_Comm_spawn"}},
 	{way: "twice 1", code: -1, says: []string{"rank 1 failed first"}, not: []string{"without MPI_Finalize"}},
 	{way: "again 1", code: -1, says: []string{"rank 1 failed first"}, not: []string{"without MPI_Finalize"}},
 	{way: "finalized 3", code: 3, says: []string{"3 ("}, not: []string{"MPI_Finalize"}},

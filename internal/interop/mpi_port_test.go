@@ -26,7 +26,7 @@ func TestMPIBelowAWrapper(t *testing.T) {
 			wrapped := []string{m.Python, "testdata/mpi/wrapper.py", m.Python, "-c", mpiSum}
 			closed := gorun(append([]string{"-n", "2"}, wrapped...)...).with(m.Environ...).run(t)
 			assert.NotZero(t, closed.code)
-			assert.Contains(t, closed.stderr, "has closed PMI_FD, which it inherits: --pmi-port does without it")
+			assert.Contains(t, closed.stderr, "has closed PMI_FD, which it inherits: `--pmi-port` does without it")
 
 			want := []string{"0 of 2, 2\n", "1 of 2, 2\n"}
 			assert.Equal(t, want,
@@ -98,7 +98,7 @@ func TestUnknownClientsAtPMIPort(t *testing.T) {
 	got := mpiJob(library, "--pmi-port", "-n", "2", "/usr/bin/python3", "testdata/mpi/unknown_clients.py", hello).run(t)
 	require.Zero(t, got.code, got.stderr)
 	received, rest, _ := strings.Cut(got.stdout, "rank ")
-	want := "b'cmd=error rc=-1 msg=it_says_that_it_is_rank_0,_which_did_not_start_it_(pid_"
+	want := "b'cmd=error rc=-1 msg=it_claims_rank_0,_whose_process_(pid_"
 	if os.Geteuid() == 0 {
 		want = "b''\n" + want
 	}
