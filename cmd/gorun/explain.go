@@ -211,6 +211,8 @@ func (e *explanation) findingNotes() []string {
 	switch {
 	case e.shadow:
 		return []string{fmt.Sprintf("gorun explain ./%s reads the file of that name", e.words)}
+	case e.read.Report != "" && (len(e.found) == 0 || e.found[0].Kind != signature.Cause):
+		return []string{fmt.Sprintf("no known error is the cause; line %d says: %s", e.read.ReportLine, e.read.Report)}
 	case len(e.found) > 0 && e.source != "" && e.found[0].Kind != signature.Cause:
 		return []string{"no line names a cause: look for the first error of any rank"}
 	case len(e.found) > 0:

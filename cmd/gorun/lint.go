@@ -257,8 +257,8 @@ func (l *lintReport) text(findingsOnly bool) string {
 		b.WriteString("\n")
 	}
 	if len(l.settings) == 0 && l.files != nil {
-		fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON "+
-			"and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
+		fmt.Fprintf(&b, "nothing to check: %s sets no variable of NCCL, PyTorch or MPI (gorun lint reads scripts, batch "+
+			"scripts, Dockerfiles, Python programs, YAML, JSON and nccl.conf)\n", printable.Text(strings.Join(l.files, ", ")))
 		return b.String()
 	}
 	compared := "no library: none was found"

@@ -34,6 +34,21 @@ const maxRanks = 1 << 16
 type Extent struct {
 	Lines int
 	Long  int // lines longer than MaxLine, which were searched in part
+	// Report is what gorun's own report says of the rank that failed first, and ReportLine its line; "" for no report.
+	Report     string
+	ReportLine int
+}
+
+// addReport looks for the beginning of gorun's report in a line, and for the rank's error in the next one.
+func (e *Extent) addReport(line []byte) {
+	headline, ours := bytes.CutPrefix(line, []byte("gorun: rank "))
+	switch {
+	case ours && bytes.Contains(headline, []byte(" failed first: ")):
+		e.Report, e.ReportLine = clip(Plain("rank "+string(headline), MaxLine)), e.Lines
+	case e.Report != "" && e.Lines == e.ReportLine+1 && bytes.HasPrefix(line, []byte("  error ")):
+		_, text := WithoutRank(Plain(strings.TrimSpace(string(line[len("  error "):])), MaxLine))
+		e.Report += ": " + clip(strings.TrimSuffix(text, " (see above)"))
+	}
 }
 
 // Scan reads a text of any length and returns the signatures in it, by kind and then by the first line. A line that
@@ -52,6 +67,7 @@ func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 			return sorted(found), read, err
 		}
 		read.Lines++
+		read.addReport(line)
 		if quiet.excludes(line) {
 			continue
 		}

@@ -67,8 +67,7 @@ func resolveError(err *net.DNSError, s *settings) error {
 	failure := fail(remote.StepResolve, err, "cannot resolve %s", what)
 	failure.Target = s.hostName
 	if !err.IsNotFound {
-		failure.Text += ": " + printable.Text(err.Err)
-		return failure
+		failure.Text += ": no name server answers (" + printable.Text(err.Err) + ")"
 	}
 	return failure.WithHint("run `getent hosts %s` to ask the resolver; add a HostName line to ~/.ssh/config, or a line "+
 		"to /etc/hosts", shellwords.Quote(s.hostName))
