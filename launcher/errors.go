@@ -144,7 +144,7 @@ func (s *session) includesThisHost() bool {
 // copyHint is the hint for a program that is here but not on other hosts.
 func (s *session) copyHint(text string) string {
 	for _, app := range s.spec.Apps {
-		if !strings.HasPrefix(text, app.Program+": ") || !strings.Contains(app.Program, "/") {
+		if !strings.HasPrefix(text, app.Program+": ") {
 			continue
 		}
 		if info, err := os.Stat(app.Program); err == nil && info.Mode().IsRegular() {

@@ -52,11 +52,12 @@ func (p *Line) RefuseLaunchers() {
 	}
 }
 
-// noteLaunchers notes torchrun as the program, and other launchers in an allocation, where scripts used to have srun
-// before every program. One rank may well be a launcher.
+// noteLaunchers notes launchers as the program of several ranks, and without a number of ranks torchrun, and others in
+// an allocation, where scripts used to have srun before every program. One rank may well be a launcher.
 func (p *Line) noteLaunchers() {
 	for _, app := range p.Spec.Apps {
-		if why := nestedLauncher(app); why != "" && app.NumRanks != 1 && (p.isAllocation() || torchrunIn(app) != "") {
+		likely := app.NumRanks > 1 || app.NumRanks == 0 && (p.isAllocation() || torchrunIn(app) != "")
+		if why := nestedLauncher(app); why != "" && likely {
 			p.Note(why)
 		}
 	}

@@ -21,6 +21,7 @@ func TestLaunchersAsPrograms(t *testing.T) {
 		require.Len(t, noted, 1, program)
 		require.Contains(t, noted[0], ends)
 		require.NotContains(t, mustParse(t, "gorun -n 1 "+program, allocation...).Notes, noted[0], program)
+		require.Contains(t, mustParse(t, "gorun -n 2 "+program).Notes, noted[0], program)
 		alone := mustParse(t, "gorun "+program).Notes
 		require.Equal(t, strings.Contains(program, "torch"), len(alone) == 1, program)
 	}
