@@ -57,9 +57,7 @@ func (r *Result) Report(name SignalNamer, below bool) string {
 	}
 	switch r.Cause {
 	case CauseTimeout, CauseSignal, CauseEarly, CauseNode, CauseEngine:
-		if r.First != nil {
-			b.rankFailed(r, name) // with --on-failure continue, before the cause
-		}
+		b.rankFailed(r, name) // with --on-failure continue, before the cause
 	}
 	b.killed(r)
 	b.attempts(r)
@@ -128,6 +126,9 @@ func (b *reportBuilder) quote(name, mark string, lines []string, most int) {
 
 func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 	f := r.First
+	if f == nil {
+		return
+	}
 	alike := r.failedAlike(name)
 	text := r.failureHeadline(len(alike)+1, how(f.RankEnd, name))
 	if n := len(r.Attempts); n > 0 {
@@ -336,6 +337,9 @@ func (b *reportBuilder) attempts(r *Result) {
 }
 
 func (b *reportBuilder) hung(r *Result) {
+	if r.Hang == nil {
+		return
+	}
 	warnings, most := r.ncclWarnings(), hangGroups
 	if len(warnings) > 0 {
 		most--

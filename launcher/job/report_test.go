@@ -245,3 +245,10 @@ func TestUnfinalizedHint(t *testing.T) {
 	among := Result{Cause: CauseRank, Ranks: make([]RankEnd, 3), First: first}
 	assert.Contains(t, among.mpiHint(), "others may wait for it")
 }
+
+// A result that lacks what its cause promises still has a report.
+func TestReportOfAnEmptyResult(*testing.T) {
+	for _, c := range []Cause{CauseRank, CauseHang} {
+		(&Result{Cause: c}).Report(nil, false)
+	}
+}

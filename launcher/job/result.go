@@ -181,7 +181,7 @@ func (s *Supervisor) Result() Result {
 	case r.Cause == CauseStuck:
 		r.Text, r.Stuck = s.stuckText(), &s.stuck.MPIStuck
 	}
-	if r.Cause == CauseRank {
+	if first != nil && r.Cause == CauseRank {
 		r.After = r.First.After
 	}
 	for _, rank := range s.ranks {

@@ -56,8 +56,8 @@ func (p *Line) RefuseLaunchers() {
 // an allocation, where scripts used to have srun before every program. One rank may well be a launcher.
 func (p *Line) noteLaunchers() {
 	for _, app := range p.Spec.Apps {
-		likely := app.NumRanks > 1 || app.NumRanks == 0 && (p.isAllocation() || torchrunIn(app) != "")
-		if why := nestedLauncher(app); why != "" && likely {
+		why := nestedLauncher(app)
+		if why != "" && (app.NumRanks > 1 || app.NumRanks == 0 && (p.isAllocation() || torchrunIn(app) != "")) {
 			p.Note(why)
 		}
 	}

@@ -15,4 +15,6 @@ var agentARM64 string
 //go:embed agents/SHA256SUMS
 var agentSums string
 
-var agentFiles = map[string]string{"amd64": agentAMD64, "arm64": agentARM64}
+func agentFiles() map[string]string {
+	return map[string]string{"amd64": agentAMD64, "arm64": agentARM64}
+}

@@ -5,4 +5,4 @@ package bootstrap
 // agentSums and agentFiles are empty in a build without agents, such as that of `go build`.
 const agentSums = ""
 
-var agentFiles map[string]string
+func agentFiles() map[string]string { return nil }

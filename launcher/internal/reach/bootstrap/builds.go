@@ -50,7 +50,7 @@ var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "ar
 
 // FindBuilds returns the agents that are part of this program, or the executable itself, which can be an agent, too.
 func FindBuilds(executable, version string) (p Program, err error) {
-	p = Program{Version: version, Builds: agentsOf(agentSums, agentFiles)}
+	p = Program{Version: version, Builds: agentsOf(agentSums, agentFiles())}
 	if len(p.Builds) > 0 {
 		return p, nil
 	}
