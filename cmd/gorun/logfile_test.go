@@ -77,12 +77,12 @@ func TestLikeAPath(t *testing.T) {
 
 // Where no known error is the cause, gorun's own report in the log says which rank failed first, and how.
 func TestExplainOwnReport(t *testing.T) {
-	const report = "gorun: rank 1 failed first: exit code 1 (pid 7, after 4s)\n  error    [1] KeyError: 'x' (see above)\n"
-	const said = "line 2 says: rank 1 failed first: exit code 1 (pid 7, after 4s): KeyError: 'x'\n"
-	for _, before := range []string{
-		"hello", "[0]: RuntimeError: [pair.cc:561] gloo/transport/tcp/pair.cc Connection closed by peer [127.0.0.1]:2",
+	for before, headline := range map[string]string{
+		"hello": "rank 1 failed first: exit code 1 (pid 7, after 4s)",
+		"[0]: RuntimeError: [pair.cc:561] gloo/transport/tcp/pair.cc Connection closed by peer [127.0.0.1]:2": "ranks [2-3]" +
+			" ended first, with exit code 0, while the others still ran; then rank 1 lost a connection: exit code 1 (pid 7)",
 	} {
-		_, stderr, _ := explainedFile(t, before+"\n"+report)
-		assert.Equal(t, "gorun: no known error is the cause; "+said, stderr)
+		_, stderr, _ := explainedFile(t, before+"\ngorun: "+headline+"\n  error    [1] KeyError: 'x' (see above)\n")
+		assert.Equal(t, "gorun: no known error is the cause; line 2 says: "+headline+": KeyError: 'x'\n", stderr)
 	}
 }

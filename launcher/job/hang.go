@@ -42,14 +42,11 @@ func waitText(w *spec.MPIWait) string {
 	case len(w.For) == 0:
 		return "waits in MPI for ranks on other nodes"
 	}
-	where, whom := "MPI", fmt.Sprintf("rank %d", w.For[0])
-	if len(w.For) > 1 {
-		whom = "ranks " + shortRanges(w.For)
-	}
+	where := "MPI"
 	if w.Init {
 		where = "MPI_Init"
 	}
-	return "waits in " + where + " for " + whom
+	return "waits in " + where + " for " + rankNames(w.For)
 }
 
 // Limits of the description of a hang.

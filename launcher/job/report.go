@@ -163,7 +163,19 @@ func (r *Result) failureHeadline(alike int, how string) string {
 	case f.Host != "":
 		where = f.Host + ", " + where
 	}
+	if len(f.EndedFirst) > 0 {
+		return fmt.Sprintf("%s ended first, with exit code 0, while the others still ran; then rank %d lost a connection: "+
+			"%s (%s)", rankNames(f.EndedFirst), f.Rank, how, where)
+	}
 	return fmt.Sprintf("rank %d failed first: %s (%s)", f.Rank, how, where)
+}
+
+func (f *Failure) earlyHint() string {
+	if len(f.EndedFirst) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("find out why %s ended before the others: each rank must take part in every collective",
+		rankNames(f.EndedFirst))
 }
 
 // failedAlike returns the other ranks that failed as the first one did. A rank that exited with the same code after it
@@ -238,9 +250,9 @@ func how(e RankEnd, name SignalNamer) string {
 
 // others lists the other ranks, a line for each fate and one for those that failed as the first one did.
 func (b *reportBuilder) others(r *Result, alike []int) {
-	label := "others"
-	if r.First == nil {
-		label = "ranks"
+	label, named := "ranks", alike
+	if r.First != nil {
+		label, named = "others", slices.Concat(alike, r.First.EndedFirst, []int{r.First.Rank})
 	}
 	line := func(ranks []int, text string) {
 		if len(ranks) > 0 {
@@ -254,7 +266,7 @@ func (b *reportBuilder) others(r *Result, alike []int) {
 	for fate := FateSucceeded; fate <= FateUnknown; fate++ {
 		var ranks []int
 		for _, e := range r.Ranks {
-			if e.Fate == fate && (r.First == nil || e.Rank != r.First.Rank) && !slices.Contains(alike, e.Rank) {
+			if e.Fate == fate && !slices.Contains(named, e.Rank) {
 				ranks = append(ranks, e.Rank)
 			}
 		}
@@ -414,6 +426,13 @@ func shortRanges(ranks []int) string {
 		return text
 	}
 	return text[:strings.LastIndexByte(text[:most], ',')] + ",…]"
+}
+
+func rankNames(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	return "ranks " + shortRanges(ranks)
 }
 
 // RankRanges returns sorted ranks as ranges: [0-136,138-511].

@@ -66,6 +66,17 @@ exit 137
 				"           2 ranks lost with node3: [2-3]\n",
 		},
 		{
+			"a rank that ended early",
+			Result{
+				Cause: CauseRank, ExitCode: 1, After: Seconds(time.Second),
+				Ranks: []RankEnd{{Code: 1, Fate: FateFailed}, {Rank: 1}, {Rank: 2, Code: 1, Fate: FateFailed}, {Rank: 3}},
+				First: &Failure{RankEnd: RankEnd{PID: 7, Code: 1, Fate: FateFailed}, EndedFirst: []int{1}},
+			},
+			"gorun: rank 1 ended first, with exit code 0, while the others still ran; then rank 0 lost a connection: " +
+				"exit code 1 (pid 7, after 1s)\n" +
+				"  others   1 rank failed in the same way: [2]\n           1 rank succeeded: [3]\n",
+		},
+		{
 			"a host is lost",
 			Result{
 				Cause: CauseNode, ExitCode: 125, Text: "node2 is lost: silent for 15s",

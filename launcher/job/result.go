@@ -105,6 +105,9 @@ type RankEnd struct {
 // Failure describes the failure that ended a job.
 type Failure struct {
 	RankEnd
+	// EndedFirst are ranks that had ended with exit code 0 before this one failed for a lost connection: it is the victim
+	// of one that did not wait for the others.
+	EndedFirst []int `json:"ended_first,omitempty"`
 	// How describes how it ended, as in the report on a terminal.
 	How string `json:"description,omitempty"`
 	// After is the time from the start of the ranks until it failed.
@@ -173,7 +176,9 @@ func (s *Supervisor) Result() Result {
 	}
 	first := s.firstFailure()
 	if first != nil {
-		r.First = &Failure{RankEnd: s.rankEnd(first), After: s.since(first.failedAt())}
+		r.First = &Failure{
+			RankEnd: s.rankEnd(first), EndedFirst: s.endedBefore(first), After: s.since(first.failedAt()),
+		}
 	}
 	switch {
 	case first != nil && (r.Cause == CauseStuck || r.Cause == CauseDone && !s.enough()):
@@ -193,12 +198,25 @@ func (s *Supervisor) Result() Result {
 		r.OutputLost = s.lost.Text
 	}
 	if r.First != nil {
-		r.First.Hint = r.mpiHint()
+		r.First.Hint = cmp.Or(r.mpiHint(), r.First.earlyHint())
 	} else if r.Cause == CauseStuck {
 		r.Hint = r.mpiHint()
 	}
 	r.ExitCode = s.exitCode(r.Cause, first)
 	return r
+}
+
+// endedBefore returns the ranks that succeeded before a victim of a lost connection failed.
+func (s *Supervisor) endedBefore(victim *rankState) (ranks []int) {
+	if victim.abort != nil || !victim.exit.PeerLost {
+		return nil
+	}
+	for _, r := range s.ranks {
+		if r != nil && r.exit != nil && !r.failed() && r.exit.At.Before(victim.exit.At) {
+			ranks = append(ranks, r.number)
+		}
+	}
+	return ranks
 }
 
 // enough reports whether at least --min-success ranks succeeded.

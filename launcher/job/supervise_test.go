@@ -245,8 +245,10 @@ func resultLines(r Result, done bool) []string {
 	if r.First != nil {
 		lines = append(lines, fmt.Sprintf("first rank=%d code=%d signal=%s", r.First.Rank, r.First.Code,
 			unix.SignalName(r.First.Signal)))
-		if text := r.First.mpiHow(); text != "" {
-			lines = append(lines, text)
+		for _, text := range []string{r.First.mpiHow(), r.First.earlyHint()} {
+			if text != "" {
+				lines = append(lines, text)
+			}
 		}
 	}
 	for _, e := range r.Ranks {

@@ -41,10 +41,11 @@ type Extent struct {
 
 // addReport looks for the beginning of gorun's report in a line, and for the rank's error in the next one.
 func (e *Extent) addReport(line []byte) {
-	headline, ours := bytes.CutPrefix(line, []byte("gorun: rank "))
+	headline, ours := bytes.CutPrefix(line, []byte("gorun: rank"))
+	failed, ended := []byte(" failed first: "), []byte(" ended first, ")
 	switch {
-	case ours && bytes.Contains(headline, []byte(" failed first: ")):
-		e.Report, e.ReportLine = clip(Plain("rank "+string(headline), MaxLine)), e.Lines
+	case ours && (bytes.Contains(headline, failed) || bytes.Contains(headline, ended)):
+		e.Report, e.ReportLine = clip(Plain("rank"+string(headline), MaxLine)), e.Lines
 	case e.Report != "" && e.Lines == e.ReportLine+1 && bytes.HasPrefix(line, []byte("  error ")):
 		_, text := WithoutRank(Plain(strings.TrimSpace(string(line[len("  error "):])), MaxLine))
 		e.Report += ": " + clip(strings.TrimSuffix(text, " (see above)"))
