@@ -15,9 +15,9 @@ func TestNoPathsOfAnotherLauncher(t *testing.T) {
 		"TORCHELASTIC_ERROR_FILE": true, "GORUN_JOB_KEY": true, "PWD": true,
 		"PMI_FD": true, "PMI_PORT": true, "PMIX_SERVER_URI3": true,
 	}
-	for i := range rules {
-		name := rules[i].Name
-		if rules[i].value == nil {
+	for _, r := range rules {
+		name := r.Name
+		if r.value == nil {
 			assert.False(t, Accepts(strings.Trim(name, "*"), "1"), name)
 			continue
 		}

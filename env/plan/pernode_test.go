@@ -51,8 +51,7 @@ func TestValuesOfNodes(t *testing.T) {
 
 // eachRankAsked builds the environment as if no rule had a common value for a node.
 func eachRankAsked(t *testing.T, in Inputs) Environment {
-	for i := range rules {
-		r := &rules[i]
+	for _, r := range rules {
 		before := *r
 		if r.differs == ofNode {
 			r.differs = ofRank
@@ -65,8 +64,7 @@ func eachRankAsked(t *testing.T, in Inputs) Environment {
 // Build computes a node's value for only one of its ranks.
 func TestNodesAreAskedOnce(t *testing.T) {
 	in, asked := nodesJob(2, 1), 0
-	for i := range rules {
-		r := &rules[i]
+	for _, r := range rules {
 		if r.differs != ofNode {
 			continue
 		}
@@ -76,8 +74,8 @@ func TestNodesAreAskedOnce(t *testing.T) {
 	}
 	build(t, in)
 	perNode := 0
-	for i := range rules {
-		if rules[i].differs == ofNode {
+	for _, r := range rules {
+		if r.differs == ofNode {
 			perNode++
 		}
 	}

@@ -25,6 +25,6 @@ var pmixRules = slices.Concat(
 )
 
 // constant is a variable with the same value in every job.
-func constant(name, value, reason string) rule {
+func constant(name, value, reason string) *rule {
 	return given(name, "`"+value+"`", reason, ofJob, always(value))
 }

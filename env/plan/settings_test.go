@@ -167,8 +167,8 @@ func TestSettings(t *testing.T) {
 
 // The user's settings take precedence from any source and with any facts.
 func TestUsersSettingsWin(t *testing.T) {
-	for i := range tunedRules {
-		name := tunedRules[i].Name
+	for _, r := range tunedRules {
+		name := r.Name
 		in := example(t, "dgx-h100")
 		networks[4].make(&in)
 		surroundings[1].make(&in)
@@ -189,14 +189,14 @@ func TestUsersSettingsWin(t *testing.T) {
 
 // Every setting that gorun makes is known, current, and no default.
 func TestSettingsExist(t *testing.T) {
-	for i := range tunedRules {
-		v, ok := nccl.Lookup(tunedRules[i].Name)
-		require.True(t, ok, tunedRules[i].Name)
+	for _, r := range tunedRules {
+		v, ok := nccl.Lookup(r.Name)
+		require.True(t, ok, r.Name)
 		assert.True(t, v.Alive(), v.Name)
 		assert.NotEqual(t, nccl.Leaves, v.Gorun, "%s: the database says that gorun never sets it", v.Name)
 		assert.NotContains(t, []string{"NCCL_ALGO", "NCCL_PROTO"}, v.Name)
-		assert.Contains(t, []Level{Needed, Helps}, tunedRules[i].level)
-		assert.False(t, v.MustAgree() && tunedRules[i].differs == ofNode, "%s must be the same on all ranks", v.Name)
+		assert.Contains(t, []Level{Needed, Helps}, r.level)
+		assert.False(t, v.MustAgree() && r.differs == ofNode, "%s must be the same on all ranks", v.Name)
 	}
 	for _, v := range nccl.Variables() {
 		if v.Gorun == nccl.Sets {

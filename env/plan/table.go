@@ -73,48 +73,51 @@ func (p view) node() *Node { return &p.in.Nodes[p.own().Node] }
 func (p view) world() *World { return &p.in.MPI.Worlds[p.own().MPI.World] }
 
 // Parts of the table: rows of one class and one source.
-func identities(source string, rows ...rule) []rule { return group(ClassIdentity, source, rows) }
-func settings(source string, rows ...rule) []rule   { return group(ClassSetting, source, rows) }
-func requests(source string, rows ...rule) []rule   { return group(ClassRequest, source, rows) }
-func launchers(source string, rows ...rule) []rule  { return group(ClassLauncher, source, rows) }
+func identities(source string, rows ...*rule) []*rule { return group(ClassIdentity, source, rows) }
+func settings(source string, rows ...*rule) []*rule   { return group(ClassSetting, source, rows) }
+func requests(source string, rows ...*rule) []*rule   { return group(ClassRequest, source, rows) }
+func launchers(source string, rows ...*rule) []*rule  { return group(ClassLauncher, source, rows) }
 
 // mpiRows are rules for MPI variables, which ranks get if the job serves MPI.
-func mpiRows(class Class, source string, rows ...rule) []rule {
-	for i := range rows {
-		rows[i].MPI = true
-		if rows[i].when == nil {
-			rows[i].when = (*builder).offersMPI
+func mpiRows(class Class, source string, rows ...*rule) []*rule {
+	for _, r := range rows {
+		r.MPI = true
+		if r.when == nil {
+			r.when = (*builder).offersMPI
 		}
 	}
 	return group(class, source, rows)
 }
 
 // tuned are settings that --tune enables.
-func tuned(level Level, source string, rows ...rule) []rule {
-	for i := range rows {
-		rows[i].level = level
+func tuned(level Level, source string, rows ...*rule) []*rule {
+	for _, r := range rows {
+		r.level = level
 	}
 	return group(ClassSetting, source, rows)
 }
 
-func group(class Class, source string, rows []rule) []rule {
-	for i := range rows {
-		rows[i].Class, rows[i].Source = class, source
+func group(class Class, source string, rows []*rule) []*rule {
+	for _, r := range rows {
+		r.Class, r.Source = class, source
 	}
 	return rows
 }
 
-// given is a variable that gorun sets. An empty value means unset.
-func given(name, text, reason string, differs scope, value func(p view) string) rule {
-	return rule{Row: Row{Name: name, Value: text, Reason: reason}, differs: differs, value: func(p view) (string, bool) {
+// given is a variable that gorun sets. An empty value means unset. Inlined, it would make each launch read 10 KB more of the
+// program, to run it once; kept likewise.
+//
+//go:noinline
+func given(name, text, reason string, differs scope, value func(p view) string) *rule {
+	return &rule{Row: Row{Name: name, Value: text, Reason: reason}, differs: differs, value: func(p view) (string, bool) {
 		v := value(p)
 		return v, v != ""
 	}}
 }
 
 // whichGPUs is a variable that selects a rank's GPUs. An empty value hides all.
-func whichGPUs(name, text string) rule {
-	return rule{
+func whichGPUs(name, text string) *rule {
+	return &rule{
 		Row: Row{Name: name, Value: text, Reason: "GPUs that the rank may use"}, differs: ofRank, chosen: true,
 		value: func(p view) (string, bool) { return p.gpus(name) },
 		why:   func(b *builder) string { return b.visibleReason(name) },
@@ -122,41 +125,43 @@ func whichGPUs(name, text string) rule {
 }
 
 // kept is a variable that ranks inherit although a pattern would remove it.
-func kept(name, text, reason string) rule {
-	return rule{Row: Row{Name: name, Value: text, Reason: reason}}
+//
+//go:noinline
+func kept(name, text, reason string) *rule {
+	return &rule{Row: Row{Name: name, Value: text, Reason: reason}}
 }
 
 // removed is a variable that ranks do not inherit.
-func removed(name, reason string) rule { return rule{Row: Row{Name: name, Reason: reason}} }
+func removed(name, reason string) *rule { return kept(name, "", reason) }
 
 // The following methods complete a rule.
-func (r rule) where(when func(b *builder) bool) rule {
+func (r *rule) where(when func(b *builder) bool) *rule {
 	r.when = when
 	return r
 }
 
-func (r rule) because(why func(b *builder) string) rule {
+func (r *rule) because(why func(b *builder) string) *rule {
 	r.why = why
 	return r
 }
 
-func (r rule) becauseOf(why func(p view) string) rule {
+func (r *rule) becauseOf(why func(p view) string) *rule {
 	r.whyOf = why
 	return r
 }
 
-func (r rule) asChosen() rule {
+func (r *rule) asChosen() *rule {
 	r.chosen = true
 	return r
 }
 
-func (r rule) ofOuterLauncher() rule {
+func (r *rule) ofOuterLauncher() *rule {
 	r.ofOuter = true
 	return r
 }
 
 // orEmpty sets the variable even if its value is empty.
-func (r rule) orEmpty() rule {
+func (r *rule) orEmpty() *rule {
 	value := r.value
 	r.value = func(p view) (string, bool) {
 		v, _ := value(p)
@@ -404,9 +409,9 @@ func Sets(name string) bool {
 
 // ruleFor returns the rule for a variable, or nil if gorun leaves it alone.
 func ruleFor(name string) *rule {
-	for i := range rules {
-		if rules[i].fits(name) {
-			return &rules[i]
+	for _, r := range rules {
+		if r.fits(name) {
+			return r
 		}
 	}
 	return nil
@@ -423,8 +428,8 @@ func (r *rule) fits(name string) bool {
 // Table returns all variables that gorun knows.
 func Table() []Row {
 	rows := make([]Row, len(rules))
-	for i := range rules {
-		rows[i] = rules[i].Row
+	for i, r := range rules {
+		rows[i] = r.Row
 	}
 	return rows
 }

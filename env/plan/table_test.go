@@ -9,12 +9,12 @@ import (
 
 // An exception after its pattern would never match.
 func TestEveryRuleIsReached(t *testing.T) {
-	for i := range rules {
-		if rules[i].level == ForStudy { // this rule is an alternative to the rule with the same name
+	for _, r := range rules {
+		if r.level == ForStudy { // this rule is an alternative to the rule with the same name
 			continue
 		}
-		name := strings.TrimSuffix(rules[i].Name, "*") + strings.Repeat("X", strings.Count(rules[i].Name, "*"))
-		assert.Same(t, &rules[i], ruleFor(name), "%s is covered by an earlier rule", rules[i].Name)
+		name := strings.TrimSuffix(r.Name, "*") + strings.Repeat("X", strings.Count(r.Name, "*"))
+		assert.Same(t, r, ruleFor(name), "%s is covered by an earlier rule", r.Name)
 	}
 }
 
@@ -24,8 +24,7 @@ func TestRowsAreComplete(t *testing.T) {
 		assert.NotEmpty(t, row.Source, row.Name)
 		assert.Contains(t, []Class{ClassIdentity, ClassSetting, ClassRequest, ClassLauncher}, row.Class, row.Name)
 	}
-	for i := range rules {
-		r := &rules[i]
+	for _, r := range rules {
 		assert.Equal(t, r.value != nil || r.Class == ClassSetting, r.Value != "",
 			"%s: what ranks get is said if they get it", r.Name)
 	}

@@ -112,7 +112,7 @@ var textbookRules = tuned(ForStudy, TeachingTexts,
 const TeachingTexts = "teaching texts"
 
 // study is a rule for study. An empty value means unset.
-func study(name, values, reason string, value func(view) string) rule {
+func study(name, values, reason string, value func(view) string) *rule {
 	return given(name, values, reason, wholeJob, value)
 }
 
