@@ -19,7 +19,7 @@ func preventCoreDump() {
 }
 
 // startSingleThreaded keeps package threads' limit for the time that a job needs that ends at once.
-func startSingleThreaded() { time.AfterFunc(5*time.Millisecond, threads.Restore) }
+func startSingleThreaded() { time.AfterFunc(20*time.Millisecond, threads.Restore) }
 
 // maxSingleThreaded is the largest number of ranks whose start does not profit from a second thread.
 const maxSingleThreaded = 4
