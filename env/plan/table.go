@@ -104,8 +104,8 @@ func group(class Class, source string, rows []*rule) []*rule {
 	return rows
 }
 
-// given is a variable that gorun sets. An empty value means unset. Inlined, it would make each launch read 10 KB more of the
-// program, to run it once; kept likewise.
+// given is a variable that gorun sets. An empty value means unset. Inlined, it would make each launch read 10 KB more
+// of the program, to run it once; kept likewise.
 //
 //go:noinline
 func given(name, text, reason string, differs scope, value func(p view) string) *rule {
