@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"gorun/cmd/gorun/internal/hold"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/env"
+	"gorun/internal/shellwords"
 	"gorun/launcher"
 	"gorun/launcher/job"
 )
@@ -61,7 +61,7 @@ func runJob(inv dialect.Invocation) int {
 		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, jobSignals...); hold.Release(ch) }))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)
 	if err != nil {
-		result = reportStartFailure(suggestCommand(err, inv.Spec))
+		result = reportStartFailure(suggestCommand(err, &inv))
 	} else {
 		if inv.Display.ExitCodes && plan != nil {
 			_ = writeTo("-", exitCodes(plan, result.Ranks))
@@ -103,7 +103,7 @@ func createFiles(inv dialect.Invocation) error {
 func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 	p, err := launcher.Plan(context.Background(), inv.Spec, options...)
 	if err != nil {
-		code := reportStartFailure(suggestCommand(err, inv.Spec)).ExitCode
+		code := reportStartFailure(suggestCommand(err, &inv)).ExitCode
 		if e, ok := errors.AsType[*launcher.Error](flatten(err)[0]); ok && e.Unreached() {
 			notify(os.Stderr, "hint: add `--offline` to plan without contacting hosts")
 		}
@@ -116,19 +116,38 @@ func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 	return 0
 }
 
-// suggestCommand adds a hint to the error of a program that does not exist, if its name resembles a command of gorun
-// or another command line was meant.
-func suggestCommand(err error, spec launcher.Spec) error {
+// suggestCommand completes the hint of a program that cannot start, and adds one if its name resembles a command of
+// gorun or another command line was meant.
+func suggestCommand(err error, inv *dialect.Invocation) error {
 	e, ok := errors.AsType[*launcher.Error](flatten(err)[0])
-	if !ok || e.Code != job.ExitNotFound || e.Hint != "" || len(spec.Apps) != 1 || spec.Apps[0].Start != job.StartAuto {
+	if !ok || e.Code != job.ExitNotExec && e.Code != job.ExitNotFound || inv.Command() == "" {
 		return err
 	}
-	app := spec.Apps[0]
-	command := cmp.Or(dialect.Retyped(app), dialect.CommandFor(app.Program, commandNames()))
-	if command != "" {
-		e.Hint = "run `" + command + "`"
+	app := inv.Spec.Apps[0]
+	if e.Hint != "" {
+		e.Hint = completeHint(e.Hint, inv.Command(), app.Args)
+	} else if e.Code == job.ExitNotFound && app.Start == job.StartAuto {
+		if command := inv.Meant(commandNames()); command != "" {
+			e.Hint = "run `" + command + "`"
+		}
 	}
 	return err
+}
+
+// completeHint gives a hint, which is about the program alone, the options before it and its arguments.
+func completeHint(hint, options string, args []string) string {
+	before, after, found := strings.Cut(hint, "run `gorun ")
+	program, after, _ := strings.Cut(after, "`")
+	if near, is := strings.CutPrefix(hint, "did you mean "); is && near[0] != '`' {
+		before, program, after, found = "", strings.TrimSuffix(near, "?"), "", true
+	}
+	if !found {
+		return hint
+	}
+	if len(args) > 0 {
+		program += " " + shellwords.Join(args)
+	}
+	return before + "run `" + options + " " + program + "`" + after
 }
 
 // reportStartFailure prints all reasons why a job could not start, and returns them as a result.

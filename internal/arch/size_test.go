@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 750_350
-	maxTestTokens = 707_100
+	maxTokens     = 751_484
+	maxTestTokens = 707_185
 )
 
 func TestTokens(t *testing.T) {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,7 +73,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	b := &builder{spec: spec, ids: ids, opened: opened, plan: p}
 	b.facts, p.Nodes, p.Unused = nodesOf(facts, &layout)
 	b.layout, b.appOf = layout, spec.appOf(n)
-	if err := cmp.Or(b.checkKinds(), b.checkMPIFamilies()); err != nil {
+	if err := cmp.Or(b.checkAlone(), b.checkKinds(), b.checkMPIFamilies()); err != nil {
 		return nil, err
 	}
 	p.Apps = b.apps()
@@ -221,6 +222,26 @@ func (s *Spec) appOf(ranks int) (apps []int) {
 		apps = append(apps, slices.Repeat([]int{i}, app.NumRanks)...)
 	}
 	return apps
+}
+
+// checkAlone refuses several ranks of a program that starts ranks itself.
+func (b *builder) checkAlone() error {
+	type place struct{ app, node int }
+	var taken []place
+	for rank, at := range b.layout.Ranks {
+		here, alone := place{b.appOf[rank], at.Node}, b.spec.Apps[b.appOf[rank]].Alone
+		if alone == nil {
+			continue
+		}
+		if alone.InJob {
+			here.node = 0
+		}
+		if slices.Contains(taken, here) {
+			return errors.New(alone.Why)
+		}
+		taken = append(taken, here)
+	}
+	return nil
 }
 
 // argv returns a rank's own argument vector; nil where it is its program's.

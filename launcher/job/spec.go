@@ -242,6 +242,14 @@ type App struct {
 	// SubstituteLocalRank replaces the text ${local_rank} in the arguments, as torchrun and torch.distributed.launch
 	// do.
 	SubstituteLocalRank bool
+	// Alone limits its ranks; nil: any number.
+	Alone *Alone
+}
+
+// Alone is why a program, such as another launcher, may have one rank on each node, or InJob one in all.
+type Alone struct {
+	InJob bool
+	Why   string
 }
 
 // RequestsMPI reports whether the user named MPI, or one of its protocols.

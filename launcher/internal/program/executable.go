@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"strings"
 	"syscall"
 
@@ -107,15 +108,19 @@ func (req *Request) notExecutable(name string, f file) *Error {
 		return refused(name, "permission denied: this user may not execute it")
 	case bytes.Contains(h, []byte("\n#SBATCH ")):
 		return refused(name, "is a batch script of Slurm").hint("run `sbatch " + word(f.exec) + "`")
-	case err == nil && (h.isELF() || h.isScript()):
+	case err != nil:
+		return refused(name, "permission denied: this user may neither read nor execute it")
+	case h.isELF() || h.isScript():
 		return refused(name, "has no run bit").hint("run `chmod +x " + word(f.exec) + "`")
-	case strings.HasSuffix(name, ".sh"):
-		return refused(name, "has no run bit").hint("run `gorun sh " + word(f.exec) + "`")
 	}
 	if hint := compileHint(f.exec); hint != "" {
 		return refused(name, "is no program yet").hint(hint)
 	}
-	return refused(name, "permission denied: not executable")
+	ending := path.Ext(name)
+	if _, runs := runnerOf(name); bytes.IndexByte(h, 0) < 0 && (runs != "sh" || ending == "" || ending == ".sh") {
+		return refused(name, "has no run bit, nor a #! line").hint("run `gorun " + runs + " " + word(f.exec) + "`")
+	}
+	return refused(name, "has no run bit")
 }
 
 func isNoexec(path string) bool {

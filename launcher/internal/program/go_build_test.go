@@ -152,9 +152,9 @@ func TestBuildThatFails(t *testing.T) {
 // way out.
 func TestBuildWithoutCache(t *testing.T) {
 	t.Chdir(folder(t, map[string]string{"x.go": hello, "pkg/main.go": hello}))
-	_, _, said, err := build(t, Request{Name: "./pkg"})
-	require.True(t, strings.HasPrefix(said, "go.mod file not found"), said)
-	require.Empty(t, err.(*Error).Hint)
+	_, err := Resolve(Request{Name: "./pkg", Lookup: os.Getenv})
+	require.EqualError(t, err, "./pkg: is a directory, and no go.mod makes its Go files a program")
+	require.Equal(t, "run `gorun ./pkg/main.go`", err.(*Error).Hint)
 
 	r, err := Resolve(Request{Name: "x.go", Lookup: os.Getenv})
 	require.NoError(t, err)

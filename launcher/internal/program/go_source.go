@@ -28,14 +28,18 @@ func (req *Request) goPackage(f file) (Resolved, *Error) {
 	names := goNames(f.open)
 	switch {
 	case len(names) == 0 && req.exists(req.Name+"/__main__.py"):
-		return Resolved{}, refused(req.Name, "is a directory without Go files").hint("run `gorun python3 " + word(f.exec) +
-			"` to start its __main__.py")
+		return Resolved{}, refused(req.Name, "is a directory, without a Go program").
+			hint("run `gorun python3 " + word(f.exec) + "` to start its __main__.py")
 	case len(names) == 0:
-		return Resolved{}, refused(req.Name, "is a directory without Go files")
+		return Resolved{}, refused(req.Name, "is a directory, without a Go program")
 	}
 	other := ""
 	for _, name := range names {
 		clause := packageClause(f.open + "/" + name)
+		if clause == "main" && module(f.open) == "" && req.Lookup("GO111MODULE") != "off" {
+			return Resolved{}, refused(req.Name, "is a directory, and no go.mod makes its Go files a program").
+				hint("run `gorun " + word(f.exec+"/"+name) + "`")
+		}
 		if clause == "main" {
 			return req.goProgram(directoryName(f.open), f.open, []string{f.open}, req.Args)
 		}

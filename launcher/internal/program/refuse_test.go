@@ -114,15 +114,15 @@ func TestRefuse(t *testing.T) {
 			hint: "run `chmod +x " + dir + "/bin/locked`",
 		},
 		"no run bit, shell": {
-			request: Request{Name: "norun.sh"}, code: 126, reason: "norun.sh: has no run bit",
+			request: Request{Name: "norun.sh"}, code: 126, reason: "norun.sh: has no run bit, nor a #! line",
 			hint: "run `gorun sh ./norun.sh`",
 		},
 		"no run bit, data": {
-			request: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: permission denied: not executable",
+			request: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: has no run bit",
 		},
 		"--no-python with a script": {
 			request: Request{Name: "train.py", Start: spec.StartExec}, code: 126,
-			reason: "train.py: permission denied: not executable",
+			reason: "train.py: has no run bit, nor a #! line", hint: "run `gorun python3 ./train.py`",
 		},
 		"--no-python with a directory": {
 			request: Request{Name: "golib", Start: spec.StartExec}, code: 126, reason: "golib: is a directory",
@@ -200,7 +200,7 @@ func TestRefuse(t *testing.T) {
 		},
 		"interpreter is data": {
 			request: Request{Name: "viadata"}, code: 126,
-			reason: "viadata: its #! line needs ./notes.txt: permission denied: not executable",
+			reason: "viadata: its #! line needs ./notes.txt: has no run bit",
 		},
 		"interpreter is itself": {
 			request: Request{Name: "self"}, code: 126, reason: "its interpreters are scripts, more than five deep",
@@ -227,13 +227,13 @@ func TestRefuse(t *testing.T) {
 			request: Request{Name: "envempty"}, code: 126, reason: "envempty: its #! line needs brokencmd: is an empty file",
 		},
 		"directory": {
-			request: Request{Name: "data"}, code: 126, reason: "data: is a directory without Go files",
+			request: Request{Name: "data"}, code: 126, reason: "data: is a directory, without a Go program",
 		},
 		"directory with tests": {
-			request: Request{Name: "./gotest"}, code: 126, reason: "./gotest: is a directory without Go files",
+			request: Request{Name: "./gotest"}, code: 126, reason: "./gotest: is a directory, without a Go program",
 		},
 		"Python directory": {
-			request: Request{Name: "pydir"}, code: 126, reason: "pydir: is a directory without Go files",
+			request: Request{Name: "pydir"}, code: 126, reason: "pydir: is a directory, without a Go program",
 			hint: "run `gorun python3 ./pydir` to start its __main__.py",
 		},
 		"Go library": {
@@ -282,7 +282,7 @@ func TestRefuse(t *testing.T) {
 		},
 		"interpreter is no program": {
 			request: Request{Name: "train.py", Interpreter: "./notes.txt"}, code: 126,
-			reason: "train.py: its interpreter ./notes.txt: permission denied: not executable",
+			reason: "train.py: its interpreter ./notes.txt: has no run bit",
 		},
 		"broken environment": {
 			request: Request{Name: "train.py"}, path: "VIRTUAL_ENV=venv", code: 127,

@@ -405,7 +405,7 @@ func TestInvocation(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			inv.Spec = job.Spec{}
+			inv.Spec, inv.typed = job.Spec{}, nil
 			if want.Dialect == nil {
 				want.Dialect = Gorun
 			}

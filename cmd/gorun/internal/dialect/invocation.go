@@ -3,11 +3,13 @@ package dialect
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/urfave/cli/v2"
 
+	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
@@ -30,6 +32,20 @@ type Invocation struct {
 
 	// Notes may hold control bytes, as UsageError.Lines.
 	Notes []string
+
+	typed []string // options before the only program; nil for several programs
+}
+
+// Command returns the command line with other words in place of the only program; "" for several programs.
+func (inv *Invocation) Command(words ...string) string {
+	if inv.typed == nil {
+		return ""
+	}
+	options := inv.typed
+	if n := len(options) - 1; n >= 0 && options[n] == "--" {
+		options = options[:n]
+	}
+	return shellwords.Join(slices.Concat(strings.Fields(inv.Dialect.Name), options, words))
 }
 
 // IsSilent reports whether a job prints no notes as long as nothing is wrong.

@@ -5,60 +5,112 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
+	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
-// nestedLaunchers start ranks themselves: if gorun started N of them, each would start N ranks again.
+// nestedLaunchers start ranks themselves, in the job of a resource manager on all of its hosts.
 var nestedLaunchers = []string{
-	"srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "gorun", "torchrun",
+	"srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "gorun",
 	"mpirun.openmpi", "mpiexec.openmpi", "orterun.openmpi", "mpirun.mpich", "mpiexec.mpich",
 }
 
-// torchrunModules name torchrun for python -m.
-var torchrunModules = []string{"torch.distributed.run", "torch.distributed.launch"}
+// nodeLaunchers, as commands or as Python modules, start ranks on their own host.
+var nodeLaunchers = []string{"torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed"}
 
-// torchrunIn returns how a program or a Python module names torchrun, or "".
-func torchrunIn(app job.App) string {
-	words := append([]string{app.Program}, app.Args...)
+// launcherIn returns how an app names a launcher, and that launcher's arguments; "" for other programs.
+func launcherIn(app job.App) (name string, args []string) {
+	words, base := append([]string{app.Program}, app.Args...), path.Base(app.Program)
 	isModule := app.Start == job.StartModule
-	if len(words) > 2 && strings.HasPrefix(path.Base(words[0]), "python") && words[1] == "-m" {
-		words, isModule = words[2:], true
+	if strings.HasPrefix(base, "python") {
+		endsOptions := func(word string) bool { return word == "-m" || !looksLikeOption(word) }
+		at := 1 + slices.IndexFunc(app.Args, endsOptions)
+		if at == 0 || words[at] != "-m" || at+1 == len(words) {
+			return "", nil
+		}
+		words, isModule = words[at+1:], true
 	}
-	if isModule && slices.Contains(torchrunModules, words[0]) || !isModule && path.Base(words[0]) == "torchrun" {
-		return words[0]
+	if isModule {
+		base = words[0]
 	}
-	return ""
+	node := slices.Contains(nodeLaunchers, base) && isModule == strings.HasPrefix(base, "torch.")
+	if node || !isModule && slices.Contains(nestedLaunchers, base) {
+		return words[0], words[1:]
+	}
+	return "", nil
 }
 
-// nestedLauncher says why not to start a program that is a launcher; "" for other programs.
-func nestedLauncher(app job.App) string {
-	if word := torchrunIn(app); word != "" {
-		return word + " as the program: gorun takes its place, and each of gorun's ranks would start ranks again: " +
-			"leave " + word + " out (gorun knows its options)"
+// limitLaunchers allows a launcher as the program of one rank on each host: these may be the nodes of one job. Several
+// on a host would each start a job of their own, as would all that find the same allocation.
+func (p *Line) limitLaunchers() {
+	for i := range p.Spec.Apps {
+		app := &p.Spec.Apps[i]
+		name, args := launcherIn(*app)
+		if name == "" {
+			continue
+		}
+		r := p.dialect.rewrite(args)
+		var counted, atHosts, severalNodes bool
+		for _, o := range r.options {
+			counted = counted || o.Option.Family == FamilyCount
+			atHosts = atHosts || o.Option.Family == familyHosts
+			severalNodes = severalNodes || o.Option.Names[0] == "nnodes" && o.Value != "1"
+		}
+		isCommand := func(c *cli.Command) bool { return path.Base(name) == Gorun.Name && c.HasName(r.program[0]) }
+		if len(r.program) == 0 || severalNodes || slices.ContainsFunc(p.around.commands(), isCommand) {
+			continue
+		}
+		where := " on one host"
+		inJob := p.isAllocation() && !atHosts && !slices.Contains(nodeLaunchers, path.Base(name))
+		if inJob {
+			where = ""
+		}
+		app.Alone = &job.Alone{InJob: inJob, Why: name + " as the program of several ranks" + where +
+			": each would start a job of its own: " + p.withoutLauncher(*app, name, args, counted)}
 	}
-	if app.Start != job.StartModule && slices.Contains(nestedLaunchers, path.Base(app.Program)) {
-		return app.Program + " as the program: gorun starts the ranks itself, and each of them would start all of them " +
-			"again: leave " + app.Program + " out"
+}
+
+// withoutLauncher says how to start the job without a launcher, and how to start several jobs with it. A number of
+// ranks among the launcher's arguments replaces gorun's.
+func (p *Line) withoutLauncher(app job.App, name string, args []string, counted bool) string {
+	without := "leave " + name + " out"
+	if p.typed == nil {
+		return without
 	}
-	return ""
+	words := append([]string{app.Program}, app.Args...)
+	if app.Start == job.StartModule {
+		words = append([]string{"python3", "-m"}, words...)
+	}
+	var line []string
+	all := Invocation{Dialect: p.Invocation.Dialect, typed: []string{}}
+	for _, o := range p.dialect.rewrite(p.typed).options {
+		if o.Option.Family == familyStart {
+			continue
+		}
+		all.typed = append(all.typed, o.typed...)
+		if !counted || o.Option.Family != FamilyCount {
+			line = append(line, o.typed...)
+		}
+	}
+	return p.runOr(without, append(line, args...)) + ", or for several jobs `" +
+		all.Command("sh", "-c", "exec "+shellwords.Join(words)) + "`"
+}
+
+// runOr returns how to run other words than those that were typed, if they make a command line, else a text.
+func (p *Line) runOr(text string, words []string) string {
+	if _, err := p.Invocation.Dialect.parse(words, p.around); err != nil {
+		return text
+	}
+	return "run `" + p.dialect.Name + " " + shellwords.Join(words) + "`"
 }
 
 // RefuseLaunchers refuses programs that are launchers.
 func (p *Line) RefuseLaunchers() {
 	for _, app := range p.Spec.Apps {
-		if why := nestedLauncher(app); why != "" {
-			p.problem("%s", why)
-		}
-	}
-}
-
-// noteLaunchers notes launchers as the program of several ranks, and without a number of ranks torchrun, and others in
-// an allocation, where scripts used to have srun before every program. One rank may well be a launcher.
-func (p *Line) noteLaunchers() {
-	for _, app := range p.Spec.Apps {
-		why := nestedLauncher(app)
-		if why != "" && (app.NumRanks > 1 || app.NumRanks == 0 && (p.isAllocation() || torchrunIn(app) != "")) {
-			p.Note(why)
+		if name, _ := launcherIn(app); name != "" {
+			p.problem("%s as the program: each rank would start ranks again: leave %[1]s out", name)
 		}
 	}
 }

@@ -7,25 +7,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If the program is a launcher, every rank starts all ranks again. In an allocation gorun notes that.
+// A launcher as the program may have one rank on each host, and in an allocation one in all if it finds that, too.
 func TestLaunchersAsPrograms(t *testing.T) {
-	for program, ends := range map[string]string{
-		"srun x":                             "leave srun out",
-		"/opt/mpi/bin/mpirun x":              "leave /opt/mpi/bin/mpirun out",
-		"gorun x":                            "leave gorun out",
-		"python3 -m torch.distributed.run x": "leave torch.distributed.run out (gorun knows its options)",
-		"torchrun x":                         "leave torchrun out (gorun knows its options)",
-		"-m torch.distributed.run":           "leave torch.distributed.run out (gorun knows its options)",
+	for line, want := range map[string]string{
+		"-n 2 torchrun --nproc-per-node=4 a.py --lr 1": "run `gorun --nproc-per-node=4 a.py --lr 1`, " +
+			"or for several jobs `gorun -n 2 sh -c 'exec torchrun --nproc-per-node=4 a.py --lr 1'`",
+		"-H a:2 -- /x/mpirun -x A=1 b":              "run `gorun -H a:2 -x A=1 b`, or ",
+		"python3 -u -m torch.distributed.run x":     "run `gorun x`, or for several jobs `gorun sh -c 'exec python3 -u -m ",
+		"-m torch.distributed.run x":                "run `gorun x`, or for several jobs `gorun sh -c 'exec python3 -m ",
+		"gorun -n 2 x":                              "run `gorun -n 2 x`, or ",
+		"srun -N 2 x":                               "leave srun out, or for several jobs `gorun sh -c ",
+		"-n 1 true : -n 2 deepspeed --num_gpus 2 x": "leave deepspeed out",
 	} {
-		noted := mustParse(t, "gorun "+program, allocation...).Notes
-		require.Len(t, noted, 1, program)
-		require.Contains(t, noted[0], ends)
-		require.NotContains(t, mustParse(t, "gorun -n 1 "+program, allocation...).Notes, noted[0], program)
-		require.Contains(t, mustParse(t, "gorun -n 2 "+program).Notes, noted[0], program)
-		alone := mustParse(t, "gorun "+program).Notes
-		require.Equal(t, strings.Contains(program, "torch"), len(alone) == 1, program)
+		for _, variables := range [][]string{nil, allocation} {
+			apps := mustParse(t, "gorun "+line, variables...).Spec.Apps
+			alone := apps[len(apps)-1].Alone
+			require.NotNil(t, alone, line)
+			_, why, _ := strings.Cut(alone.Why, ": each would start a job of its own: ")
+			require.True(t, strings.HasPrefix(why, want), alone.Why)
+			inJob := variables != nil && !strings.Contains(line, "torch") && !strings.Contains(line, "deepspeed")
+			require.Equal(t, inJob, alone.InJob, line)
+			require.Equal(t, inJob, !strings.Contains(alone.Why, "several ranks on one host"), alone.Why)
+		}
 	}
-	for _, program := range []string{"x srun", "-m srun", "srun.py", "srun/x"} {
-		require.Empty(t, mustParse(t, "gorun "+program, allocation...).Notes, program)
+	for _, program := range []string{
+		"x srun", "-m srun", "srun.py", "srun/x", "torchrun --help", "torchrun --nnodes 2 x", "python3 -m", "python3 x -m",
+	} {
+		require.Nil(t, mustParse(t, "gorun "+program, allocation...).Spec.Apps[0].Alone, program)
 	}
+	require.False(t, mustParse(t, "gorun mpirun -H a,b x", allocation...).Spec.Apps[0].Alone.InJob)
 }

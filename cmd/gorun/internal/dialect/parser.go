@@ -72,6 +72,9 @@ func (p *Line) read(args []string) error {
 			p.position = p.positions[i]
 		}
 		r := d.rewrite(args)
+		if i == 0 && !r.more && len(p.positions) == 0 {
+			p.typed = args[:len(args)-len(r.program)]
+		}
 		if err := p.program(r, i == 0); err != nil || !r.more {
 			p.position = ""
 			return err

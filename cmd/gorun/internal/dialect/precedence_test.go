@@ -97,7 +97,7 @@ func leaves(into map[string]any, at string, v reflect.Value) {
 
 func leavesOf(inv Invocation) map[string]any {
 	found := map[string]any{}
-	inv.Dialect = nil // the whole table
+	inv.Dialect, inv.typed = nil, nil // the whole table, and the words
 	leaves(found, "", reflect.ValueOf(inv))
 	maps.DeleteFunc(found, func(at string, _ any) bool {
 		return strings.Contains(at, "From") || strings.HasPrefix(at, ".Notes")

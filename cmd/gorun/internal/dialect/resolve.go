@@ -91,7 +91,7 @@ func (p *Line) ResolveJob() {
 	}
 	p.resolveOutput()
 	p.resolveEnd()
-	p.noteLaunchers()
+	p.limitLaunchers()
 	p.noteTrailingOptions()
 	p.NoteUnknownVariables()
 	if p.Spec.Tune == job.TuneTextbook && p.command == nil {

@@ -193,46 +193,67 @@ func (p *Line) refuseMissingCommand(word string) {
 	}
 }
 
-// CommandFor returns the gorun command that a word was probably meant to be, such as "gorun ps", or "".
-func CommandFor(word string, names []string) string {
-	command := insteadOf(word)
-	if name := NearestName(word, names); command == "" && name != "" {
-		command = "gorun " + name
+// Meant returns the command line that was probably meant by a program that does not exist, or "": another one of the
+// job, or a command of gorun with one of these names.
+func (inv *Invocation) Meant(names []string) string {
+	app := inv.Spec.Apps[0]
+	if words := retyped(app); words != nil {
+		return inv.Command(words...)
 	}
-	return command
+	if command := insteadOf(app.Program); command != "" {
+		return command
+	}
+	words := []string{Gorun.Name, NearestName(app.Program, names)}
+	switch words[1] {
+	case "":
+		return ""
+	case "run":
+		words = append(words, inv.typed...)
+	}
+	return shellwords.Join(append(words, app.Args...))
 }
 
-// Retyped returns the command line that was probably meant by a program that does not exist, or "": without a launcher,
-// with the option of a number or a variable, without "--" before options, or without quotes around all words.
-func Retyped(app job.App) string {
+// retyped returns the words that were probably meant by a program that does not exist: without a launcher, with an
+// option before a number or a variable, with dashes before an option's name, without a second number, without "--"
+// before options, or without quotes around all words; nil for others.
+func retyped(app job.App) []string {
 	words, more := append([]string{app.Program}, app.Args...), len(app.Args) > 0
 	_, err := strconv.ParseUint(app.Program, 10, 20)
 	name, _, isVariable := strings.Cut(app.Program, "=")
-	switch {
-	case nestedLauncher(app) != "":
-		words = app.Args
-		if len(words) > 1 && words[1] == torchrunIn(app) { // python -m
-			words = words[2:]
-		}
+	switch launcher, args := launcherIn(app); {
+	case launcher != "":
+		return args
+	case more && err == nil && app.NumRanks > 0:
+		return app.Args
 	case more && err == nil:
-		words = append([]string{"-n"}, words...)
+		return append([]string{"-n"}, words...)
 	case more && isVariable && name != "" && name == strings.ToUpper(name):
-		words = append([]string{"-x"}, words...)
+		return append([]string{"-x"}, words...)
 	case looksLikeOption(app.Program):
+		return words
+	case more && Gorun.exact(Spelling(app.Program)) != nil: // n 2
+		words[0] = Spelling(words[0])
+		if len(Gorun.rewrite(words).program) == 0 {
+			words = append(words, "PROGRAM")
+		}
+		return words
 	case !more && strings.Contains(app.Program, " "):
-		words = strings.Fields(app.Program)
-	default:
-		return ""
+		return strings.Fields(app.Program)
 	}
-	return strings.TrimRight("gorun "+shellwords.Join(words), " ")
+	return nil
 }
 
 // NearestName returns the name that a word was probably meant to be, or "".
 func NearestName(word string, names []string) (nearest string) {
+	const most = 2
 	word = strings.ToLower(word)
-	best := min(len(word)/3, 2) + 1
+	best := most + 1
 	for _, name := range names {
-		if e := spelling.Distance(word, name, best); e < best {
+		limit := min(len(word)/3, most)
+		if len(word) > 3 && strings.HasPrefix(name, word[:3]) {
+			limit = most
+		}
+		if e := spelling.Distance(word, name, best); e <= limit && e < best {
 			nearest, best = name, e
 		}
 	}

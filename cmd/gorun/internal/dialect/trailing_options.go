@@ -72,7 +72,8 @@ func (p *Line) unknownTo(app job.App, options []string) (names []string) {
 		name := optionName(option)
 		return slices.Contains(optionsOfLaunchers, name) || !isPython && name == "dry-run"
 	}
-	if len(options) == 0 || app.Start == job.StartModule || nestedLauncher(app) != "" ||
+	launcher, _ := launcherIn(app)
+	if len(options) == 0 || app.Start == job.StartModule || launcher != "" ||
 		!isPython && !(strings.Contains(file, "/") && slices.ContainsFunc(options, ofLaunchers)) {
 		return nil
 	}
