@@ -24,6 +24,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"gorun/launcher"
 	"gorun/launcher/registry"
 	"gorun/rendezvous/tcpstore"
 )
@@ -31,6 +32,7 @@ import (
 // TestMain makes the test binary each of the programs that scripts run. It copies the binary under their names into
 // a folder of PATH.
 func TestMain(m *testing.M) {
+	launcher.Main() // the guard of a killed gorun is this binary, too: it must not run the tests
 	testscript.Main(m, map[string]func(){
 		"gorun": main, "torchrun": main, "mpirun": main, "mpiexec": main, "prterun": main, "torch.distributed.launch": main,
 		"rank": rank, "seek": seek, "python-of-scripts": printArguments,
