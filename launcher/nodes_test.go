@@ -314,7 +314,7 @@ func TestHangOfNodes(t *testing.T) {
 
 // The absent ranks 2 and 3 are on another node than the store.
 func TestStallOfNodes(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s := nodes("meet")
 	s.Store.Report = time.Second

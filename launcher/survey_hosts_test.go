@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,9 +33,9 @@ func TestImpairedNetwork(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
 	for name, row := range map[string]struct {
 		how  testhosts.Impairment
-		want string // a pattern; "": no finding
+		want string // a pattern of the first finding
 	}{
-		"nothing": {},
+		"nothing": {want: "^$"},
 		"packets are lost": {
 			testhosts.Impairment{Loss: 0.1, Seed: testneeds.Rand(t).Uint64()},
 			`^loss: h3: packets get lost between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\]: TCP resent \d+ of \d+ ` +
@@ -54,23 +55,23 @@ func TestImpairedNetwork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			impair(t, set, "h3", row.how)
 			defer impair(t, set, "h3", testhosts.Impairment{})
-			survey, choice, err := surveyNetwork(agentsOn(t, set))
-			lines := notices(survey)
-			// a machine that is busy with other tests also loses and delays packets
-			for try := 0; try < 2 && (len(lines) > 1 || row.want == "" && len(lines) > 0); try++ {
-				t.Logf("once more: %q", lines)
-				survey, choice, err = surveyNetwork(agentsOn(t, set))
-				lines = notices(survey)
-			}
-			require.NoError(t, err)
-			require.Equal(t, set.Address("h1"), choice.Addr.String())
-			if row.want == "" {
-				require.Empty(t, lines)
-				requireMeasured(t, survey)
+			only := regexp.MustCompile(row.want + `[^\n]*$`)
+			// a survey looks at each path for part of a second: it may miss losses, and a busy machine loses packets, too
+			for try := 0; ; try++ {
+				survey, choice, err := surveyNetwork(agentsOn(t, set))
+				require.NoError(t, err)
+				require.Equal(t, set.Address("h1"), choice.Addr.String())
+				lines := strings.Join(notices(survey), "\n")
+				if try < 4 && !only.MatchString(lines) {
+					t.Logf("once more: %q", lines)
+					continue
+				}
+				require.Regexp(t, only, lines, "%+v", survey.Paths)
+				if name == "nothing" {
+					requireMeasured(t, survey)
+				}
 				return
 			}
-			require.Len(t, lines, 1, "%+v", survey.Paths)
-			require.Regexp(t, row.want, lines[0])
 		})
 	}
 }
