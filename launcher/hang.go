@@ -119,6 +119,7 @@ func (h *head) activities(n *node, all []spec.Activity) (ranks []spec.Activity) 
 		}
 		seen[r.Rank] = true
 		r.State, r.Wait, r.LastLine = printable.Text(r.State), printable.Text(r.Wait), printable.Text(r.LastLine)
+		r.Obstacle = printable.Text(r.Obstacle)
 		r.Keys, r.Stack = printables(r.Keys), printables(r.Stack)
 		for _, stream := range []int{1, 2} {
 			if last := h.console.Tail(r.Rank, stream); len(last) > 0 {

@@ -67,8 +67,11 @@ func (h *Hang) lines(most int) []string {
 	nccl := h.NCCL[:min(len(h.NCCL), hangNCCL)]
 	most -= (len(nccl) + hangFrames) / (1 + hangFrames) // a group has as many lines at most
 	groups := h.groups()
+	if odd := oddRanks(groups); odd != "" {
+		lines = append(lines, "  odd      "+odd)
+	}
 	for _, g := range groups[:min(len(groups), most)] {
-		lines = append(lines, g.lines()...)
+		lines = append(lines, g.lines(hangFrames)...)
 	}
 	if rest := len(groups) - most; rest > 0 {
 		lines = append(lines, fmt.Sprintf("  and %s more (--report has all)", plural(rest, "group")))
@@ -84,14 +87,23 @@ func (h *Hang) lines(most int) []string {
 
 // DescribeActivity describes what ranks do, as Hang.Lines but all of it.
 func DescribeActivity(ranks []spec.Activity) (lines []string) {
-	for _, g := range (&Hang{Ranks: ranks}).groups() {
-		lines = append(lines, strings.TrimPrefix(g.lines()[0], "  "))
-		for _, f := range g.Stack {
-			lines = append(lines, "         │ "+f)
+	groups := (&Hang{Ranks: ranks}).groups()
+	if odd := oddRanks(groups); odd != "" {
+		lines = []string{"odd      " + odd}
+	}
+	for _, g := range groups {
+		for _, line := range g.lines(len(g.Stack)) {
+			lines = append(lines, strings.TrimPrefix(line, "  "))
 		}
 	}
 	return lines
 }
+
+// kernelFrame ends each line of a stack in the kernel.
+const kernelFrame = " (kernel)"
+
+// inKernel reports whether nothing better than its stack in the kernel is known of a rank.
+func inKernel(stack []string) bool { return len(stack) > 0 && strings.HasSuffix(stack[0], kernelFrame) }
 
 // StackHint says how to get the frames of Python programs that have none; "" if there is no such rank. dumped reports
 // that ranks were asked for them by a signal, too.
@@ -100,20 +112,24 @@ func (p *Plan) StackHint(ranks []spec.Activity, dumped bool) string {
 		r := &p.Ranks[a.Rank]
 		program := path.Base(p.AppsOf(r.Node)[r.App].Path)
 		switch {
-		case !strings.HasPrefix(program, "python"), len(a.Stack) > 0 && !strings.HasSuffix(a.Stack[0], "(kernel)"):
+		case !strings.HasPrefix(program, "python"), len(a.Stack) > 0 && !inKernel(a.Stack):
 		case dumped:
-			return "run `pip install py-spy`, or add `-x PYTHONFAULTHANDLER=1`, to see Python's frames"
+			return cmp.Or(a.Obstacle, noPySpy) + ", or add `-x PYTHONFAULTHANDLER=1`, to see Python's frames"
 		default:
-			return "run `pip install py-spy` to see Python's frames"
+			return cmp.Or(a.Obstacle, noPySpy) + " to see Python's frames"
 		}
 	}
 	return ""
 }
 
+const noPySpy = "run `pip install py-spy`"
+
 // hangGroup are ranks that do the same.
 type hangGroup struct {
 	spec.Activity
 	ranks []int
+	doing string
+	waits bool
 }
 
 func (h *Hang) groups() (groups []*hangGroup) {
@@ -128,15 +144,85 @@ func (h *Hang) groups() (groups []*hangGroup) {
 		}
 		g.ranks = append(g.ranks, r.Rank)
 	}
-	slices.SortStableFunc(groups, func(a, b *hangGroup) int { return cmp.Compare(len(a.ranks), len(b.ranks)) })
+	for _, g := range groups {
+		g.doing, g.waits = g.summary()
+	}
+	slices.SortStableFunc(groups, compareOddity)
 	return groups
+}
+
+// compareOddity puts the smallest group first, and of two a group that does not wait.
+func compareOddity(a, b *hangGroup) int {
+	switch {
+	case len(a.ranks) != len(b.ranks) || a.waits == b.waits:
+		return len(a.ranks) - len(b.ranks)
+	case a.waits:
+		return 1
+	}
+	return -1
+}
+
+// oddRanks names the ranks that differ from the others: "rank 1: busy on a CPU; the other 3 ranks: waiting in
+// all_reduce". It is "" unless there are two kinds of ranks, and the fewer may keep the others waiting.
+func oddRanks(groups []*hangGroup) string {
+	var kinds []*hangGroup
+	for _, g := range groups {
+		i := slices.IndexFunc(kinds, func(k *hangGroup) bool { return k.doing == g.doing })
+		if i < 0 {
+			i, kinds = len(kinds), append(kinds, &hangGroup{doing: g.doing, waits: g.waits})
+		}
+		kinds[i].ranks = append(kinds[i].ranks, g.ranks...)
+	}
+	slices.SortStableFunc(kinds, compareOddity)
+	if len(kinds) != 2 || kinds[0].waits && !kinds[1].waits ||
+		len(kinds[0].ranks) == len(kinds[1].ranks) && kinds[0].waits == kinds[1].waits {
+		return ""
+	}
+	slices.Sort(kinds[0].ranks)
+	others := rankNames(kinds[1].ranks)
+	if n := len(kinds[1].ranks); n > 1 {
+		others = fmt.Sprintf("the other %d ranks", n)
+	}
+	return fmt.Sprintf("%s: %s; %s: %s", rankNames(kinds[0].ranks), kinds[0].doing, others, kinds[1].doing)
+}
+
+// summary says what a group does in words that are equal for ranks in the same situation, and whether others may be
+// what it waits for.
+func (g *hangGroup) summary() (doing string, waits bool) {
+	switch {
+	case len(g.Keys) > 0:
+		return "waiting in the store", true
+	case g.MPI != nil:
+		return strings.Replace(waitText(g.MPI), "waits", "waiting", 1), true
+	case len(g.Stack) > 0 && !inKernel(g.Stack):
+		for _, frame := range slices.Backward(g.Stack) {
+			function, place, _ := strings.Cut(frame, " (")
+			if strings.HasPrefix(place, "torch/distributed/") && function != "wrapper" { // c10d_logger.py
+				return "waiting in " + function, true
+			}
+		}
+		return "in " + clip(g.Stack[0], longestKey), false
+	case g.CPU > busyCPU:
+		return "busy on a CPU", false
+	case strings.Contains(g.Wait, "nanosleep"):
+		return "sleeping for a set time", false
+	}
+	for _, part := range []string{"futex", "poll", "select", "sk_wait", "wait_woken", "unix_stream"} {
+		if strings.Contains(g.Wait, part) {
+			return "waiting for a thread or connection", true
+		}
+	}
+	return strings.TrimSuffix(g.State+" in "+clip(g.Wait, longestKey), " in "), false
 }
 
 // activityKey is equal for ranks that do the same. For ranks with a stack it makes no difference whether they slept in
 // the kernel at that moment, and where.
 func activityKey(r *spec.Activity) string {
-	state, wait := r.State, r.Wait
-	if len(r.Stack) > 0 {
+	state, wait, stack := r.State, r.Wait, r.Stack
+	if inKernel(stack) {
+		stack = nil
+	}
+	if len(stack) > 0 {
 		wait = ""
 		if state == "sleeping" {
 			state = "running"
@@ -144,14 +230,15 @@ func activityKey(r *spec.Activity) string {
 	}
 	return fmt.Sprintf("%q", []string{
 		state, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"),
-		waitText(r.MPI), strings.Join(r.Stack, "\n"),
+		waitText(r.MPI), strings.Join(stack, "\n"),
 	})
 }
 
 // busyCPU is the use of a CPU, in percent, above which a rank computes.
 const busyCPU = 20
 
-func (g *hangGroup) lines() []string {
+// lines has at most that many frames, or those of the kernel in one line.
+func (g *hangGroup) lines(most int) []string {
 	text := fmt.Sprintf("  %-8s %s", clip(RankRanges(g.ranks), longestKey), g.State)
 	if g.Wait != "" {
 		text += " in " + clip(g.Wait, longestKey)
@@ -168,8 +255,11 @@ func (g *hangGroup) lines() []string {
 	if g.LastLine != "" {
 		text += "; last line: " + clip(strings.TrimSpace(g.LastLine), longestKey)
 	}
-	lines := []string{text}
-	for _, f := range g.Stack[:min(len(g.Stack), hangFrames)] {
+	lines, stack := []string{text}, g.Stack
+	if inKernel(stack) {
+		stack = []string{strings.ReplaceAll(strings.Join(stack, " < "), kernelFrame, "") + kernelFrame}
+	}
+	for _, f := range stack[:min(len(stack), most)] {
 		lines = append(lines, "           │ "+clip(f, 120))
 	}
 	return lines

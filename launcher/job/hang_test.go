@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -27,11 +28,44 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"hang: no output and no rendezvous progress for 1m30s (--hang-timeout)",
+		"  odd      rank 5: in load (a.py:9); the other 7 ranks: waiting in the store",
 		"  [5]      running, 99 % CPU; last line: loading shard 5",
 		"           │ load (a.py:9)",
 		`  [0-4,6-7] sleeping, 0 % CPU, waits in the store for "init/5"`,
 		"           │ recv (a.py:1)", "           │ step (a.py:2)", "           │ x",
 	}, h.Lines())
+}
+
+// The rank that others may wait for comes first, and the kernel's frames take one line.
+func TestOddRanks(t *testing.T) {
+	futex := spec.Activity{
+		State: "sleeping", Wait: "futex_do_wait", Stack: []string{"futex_do_wait (kernel)", "__x64_sys_futex (kernel)"},
+	}
+	asleep := spec.Activity{State: "sleeping", Wait: "hrtimer_nanosleep"}
+	reduces := spec.Activity{State: "sleeping", Wait: "futex_do_wait", Stack: []string{
+		"all_reduce (torch/distributed/distributed_c10d.py:9)", "wrapper (torch/distributed/c10d_logger.py:8)", "f (a.py:3)",
+	}}
+	busy, loads := spec.Activity{State: "running", CPU: 99}, spec.Activity{Stack: []string{"load (a.py:7)"}}
+	stuck := spec.Activity{State: "uninterruptible", Wait: "nfs"}
+	for want, ranks := range map[string][]spec.Activity{
+		"rank 1: sleeping for a set time; rank 0: waiting for a thread or connection":  {futex, asleep},
+		"rank 2: busy on a CPU; the other 3 ranks: waiting for a thread or connection": {futex, futex, busy, futex},
+		"ranks [0,3]: in load (a.py:7); the other 2 ranks: waiting in all_reduce":      {loads, reduces, reduces, loads},
+		"rank 0: uninterruptible in nfs; the other 2 ranks: sleeping for a set time":   {stuck, asleep, asleep},
+
+		"": {busy, busy, futex}, // which waits for the others
+	} {
+		for i := range ranks {
+			ranks[i].Rank = i
+		}
+		assert.Equal(t, want, oddRanks((&Hang{Ranks: ranks}).groups()))
+	}
+	asleep.Rank = 1
+	assert.Equal(t, []string{
+		"odd      rank 1: sleeping for a set time; rank 0: waiting for a thread or connection",
+		"[1]      sleeping in hrtimer_nanosleep, 0 % CPU", "[0]      sleeping in futex_do_wait, 0 % CPU",
+		"         │ futex_do_wait < __x64_sys_futex (kernel)",
+	}, DescribeActivity([]spec.Activity{futex, asleep}))
 }
 
 func TestHangInMPINamesWaits(t *testing.T) {
@@ -88,15 +122,16 @@ func hungReport(n int) string {
 
 func TestReportOfAHang(t *testing.T) {
 	const heading = "gorun: hang: no output and no rendezvous progress for 5m (--hang-timeout)\n"
-	const odd = "  [2]      sleeping in unix_stream_read_generic, 1 % CPU; last line: loading shard 2\n"
+	const odd = "  odd      rank 2: waiting for a thread or connection; the other %d ranks: waiting in the store\n" +
+		"  [2]      sleeping in unix_stream_read_generic, 1 %% CPU; last line: loading shard 2\n"
 	const many = ` sleeping in futex_do_wait, 1 % CPU, waits in the store for "epoch/7"; last line: epoch 7
            │ main.exchange (main.go:31) [chan receive]
            │ main.main (main.go:12)
 exit 124
 `
 	assert.Equal(t, heading+"  [0]     "+many, hungReport(1))
-	assert.Equal(t, heading+odd+"  [0-1,3] "+many, hungReport(4))
-	assert.Equal(t, heading+odd+"  [0-1,3-499]"+many, hungReport(500))
+	assert.Equal(t, heading+fmt.Sprintf(odd, 3)+"  [0-1,3] "+many, hungReport(4))
+	assert.Equal(t, heading+fmt.Sprintf(odd, 499)+"  [0-1,3-499]"+many, hungReport(500))
 }
 
 // The longest report has at most 25 lines, each of limited length.

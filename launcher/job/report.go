@@ -174,7 +174,7 @@ func (f *Failure) earlyHint() string {
 	if len(f.EndedFirst) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("find out why %s ended before the others: each rank must take part in every collective",
+	return fmt.Sprintf("check why %s ended before the others: each rank must take part in every collective",
 		rankNames(f.EndedFirst))
 }
 

@@ -156,7 +156,7 @@ func (l *inspection) inspect(ctx context.Context, members []process.Proc) {
 		l.State, l.Wait = process.Proc{State: 'R'}.StateName(), ""
 	}
 	if l.program == stacks.Python {
-		l.Stack = stacks.PySpy(ctx, l.main.PID)
+		l.Stack, l.Obstacle = stacks.PySpy(ctx, l.main.PID)
 	}
 }
 

@@ -45,11 +45,13 @@ type Activity struct {
 	State string `json:"state"`         // of its process: "sleeping"
 	CPU   int    `json:"cpu_percent"`   // of one CPU; -1: not known
 	// Wait is the kernel function in which its main thread sleeps.
-	Wait     string   `json:"wait_channel,omitempty"`
-	Keys     []string `json:"store_keys,omitempty"` // that it waits for in the store
-	MPI      *MPIWait `json:"mpi_wait,omitempty"`   // nil: its node knows of no wait in MPI
-	Stack    []string `json:"stack,omitempty"`      // of its main thread, the innermost frame first
-	LastLine string   `json:"last_line,omitempty"`  // last line that it printed
+	Wait  string   `json:"wait_channel,omitempty"`
+	Keys  []string `json:"store_keys,omitempty"` // that it waits for in the store
+	MPI   *MPIWait `json:"mpi_wait,omitempty"`   // nil: its node knows of no wait in MPI
+	Stack []string `json:"stack,omitempty"`      // of its main thread, the innermost frame first
+	// Obstacle says what to do so that py-spy can read the stack, where it is installed and cannot.
+	Obstacle string `json:"stack_obstacle,omitempty"`
+	LastLine string `json:"last_line,omitempty"` // last line that it printed
 }
 
 // MPIWait is a rank's wait in MPI, as the servers of its node see it.

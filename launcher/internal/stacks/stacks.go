@@ -43,14 +43,30 @@ func ProgramOf(pid int) Program {
 
 func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
-// PySpy returns the frames of a Python program's main thread from `py-spy dump`, innermost first; none if it fails.
-// py-spy stops the process for some milliseconds and needs the right to trace it.
-func PySpy(ctx context.Context, pid int) []string {
-	text, err := child.CommandContext(ctx, "py-spy", "dump", "--pid", strconv.Itoa(pid)).Output()
+// PySpy returns the frames of a Python program's main thread from `py-spy dump`, innermost first; if it is installed
+// and fails, what to do about that. py-spy stops the process for some milliseconds and needs the right to trace it.
+func PySpy(ctx context.Context, pid int) (frames []string, obstacle string) {
+	text, err := child.CommandContext(ctx, "py-spy", "dump", "--pid", strconv.Itoa(pid)).CombinedOutput()
 	if err != nil {
-		return nil
+		scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+		return nil, pySpyObstacle(string(text), strings.TrimSpace(string(scope)))
 	}
-	return mainThread(string(text))
+	return mainThread(string(text)), ""
+}
+
+// pySpyObstacle says how to remove what py-spy complains about. scope is Yama's limit on tracing, which is 0 or empty
+// without one.
+func pySpyObstacle(complaint, scope string) string {
+	first, _, _ := strings.Cut(complaint, "\n")
+	switch {
+	case first == "": // it is not installed, or took too long
+		return ""
+	case !strings.HasPrefix(first, "Permission Denied"):
+		return "run `py-spy dump` yourself, as it failed (" + strings.TrimPrefix(first, "Error: ") + "),"
+	case strings.Trim(scope, "0") != "":
+		return "allow py-spy to trace processes (`sudo sysctl kernel.yama.ptrace_scope=0`)"
+	}
+	return "allow py-spy to trace processes (in containers `docker run --cap-add SYS_PTRACE`)"
 }
 
 // mainThread returns the frames of the main thread in py-spy's output:
@@ -73,15 +89,22 @@ func mainThread(text string) (lines []string) {
 	return lines
 }
 
-// Kernel returns the main thread's stack in the kernel, innermost function first. Usually only root may read it. It is
-// empty for a running process.
+// Kernel returns the main thread's stack in the kernel, from the innermost function to the system call. Usually only
+// root may read it. It is empty for a running process.
 func Kernel(pid int) (lines []string) {
 	text, _ := os.ReadFile(file(pid, "stack"))
 	for line := range strings.Lines(string(text)) {
 		// [<0>] do_epoll_wait+0x60/0x80
 		_, function, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if function, _, _ = strings.Cut(function, "+"); function != "" && len(lines) < frames {
+		function, _, _ = strings.Cut(function, "+")
+		if strings.HasPrefix(function, "irqentry_") { // a program that was interrupted
+			break
+		}
+		if function != "" && len(lines) < frames {
 			lines = append(lines, function+" (kernel)")
+		}
+		if strings.Contains(function, "_sys_") { // what follows is the same for all
+			break
 		}
 	}
 	return lines

@@ -3,6 +3,7 @@ package stacks
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,24 @@ Thread 4730 (idle): "pin"
 `
 	require.Equal(t, []string{"all_reduce (distributed_c10d.py:2501)", "step (train.py:12)", "<module> (train.py:30)"},
 		mainThread(text))
-	require.Empty(t, mainThread("Error: Permission denied"))
+}
+
+func TestPySpyThatMayNotTrace(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	_, obstacle := PySpy(t.Context(), 1)
+	require.Empty(t, obstacle, "it is not installed")
+	script := "#!/bin/sh\necho 'Permission Denied: Try running again with elevated permissions' >&2\nexit 1\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "py-spy"), []byte(script), 0o700))
+	_, obstacle = PySpy(t.Context(), 1)
+	require.Contains(t, obstacle, "allow py-spy to trace processes (")
+	const container = "allow py-spy to trace processes (in containers `docker run --cap-add SYS_PTRACE`)"
+	require.Equal(t, container, pySpyObstacle("Permission Denied: Try", "0"))
+	require.Equal(t, container, pySpyObstacle("Permission Denied: Try", ""))
+	require.Equal(t, "allow py-spy to trace processes (`sudo sysctl kernel.yama.ptrace_scope=0`)",
+		pySpyObstacle("Permission Denied: Try\nmore", "1"))
+	require.Equal(t, "run `py-spy dump` yourself, as it failed (no python process),",
+		pySpyObstacle("Error: no python process", "1"))
 }
 
 func TestWaitChannelOfASleepingProcess(t *testing.T) {
