@@ -89,9 +89,9 @@ gpu: build ## every check that needs NVIDIA's GPUs, and one report, build/gpu.md
 	$(GO) build -trimpath -o build/gpu/check ./internal/gpucheck
 	build/gpu/check
 
-bench: build ## gorun against its peers on this machine, interleaved; ratios beside their targets
+bench: build ## gorun against its peers on this machine, interleaved, in 25 minutes; prints the targets that it misses
 	.ci/setup
-	$(GO) run ./internal/bench -gorun bin/gorun -json build/bench
+	$(GO) run ./internal/bench -gorun bin/gorun -json build/bench -quick -page -within 24m
 
 soak: ## the tests with full counts, then fuzzing: hours
 	GORUN_SOAK=1 .ci/test

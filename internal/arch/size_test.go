@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 752_338
-	maxTestTokens = 707_647
+	maxTokens     = 752_700
+	maxTestTokens = 707_700
 )
 
 func TestTokens(t *testing.T) {

@@ -109,6 +109,12 @@ func TestFigures(t *testing.T) {
 	var text strings.Builder
 	require.NoError(t, r.print(&text))
 	require.Contains(t, text.String(), "    N   ms\n  256  1.5\nleft out: 3\n")
+
+	r.row(64, "ok")
+	r.row(1, "miss (median)")
+	short := r.missed()
+	require.Equal(t, [][]string{{"1", "miss (median)"}}, short.Rows)
+	require.Equal(t, "title: 1 of 2 targets are reached", short.Title)
 }
 
 func TestResidentSize(t *testing.T) {
@@ -347,7 +353,7 @@ func TestSignalsLeaveNothing(t *testing.T) {
 
 func TestSelection(t *testing.T) {
 	b := &bench{}
-	require.ErrorContains(t, b.run("gorun", []string{"launch", "lunch"}), `"lunch" is not a workload`)
+	require.ErrorContains(t, b.run("gorun", 0, []string{"launch", "lunch"}), `"lunch" is not a workload`)
 	require.False(t, (&bench{only: "4,16"}).selects(1))
 	require.True(t, (&bench{only: "4,16"}).selects(16))
 	require.Equal(t, 1, (&bench{rounds: 0.01}).scale(30))

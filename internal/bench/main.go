@@ -20,11 +20,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // workload is a named measurement. Its function defines the peers.
 type workload struct {
 	name, measures string
+	minutes        float64 // that it takes on two idle CPUs with -quick
 	run            func(*bench) error
 }
 
@@ -32,16 +34,16 @@ type workload struct {
 // again.
 func workloads() []workload {
 	return []workload{
-		{"launch", "N × /bin/true on this host", launches},
-		{"mpi", "an MPI program that starts, meets and ends", mpiLaunches},
-		{"join", "from exec to the end of the first barrier", joins},
-		{"pytorch", "4 ranks of PyTorch: init_process_group, all_reduce, exit", pytorch},
-		{"hosts", "/bin/true on each of N hosts over SSH", overHosts},
-		{"slurm", "16 × /bin/true on 4 nodes of Slurm", inSlurm},
-		{"memory", "a launcher whose ranks stand still", memory},
-		{"output", "4 ranks that print 256 MB each, to /dev/null", output},
-		{"store", "the rendezvous store beside PyTorch's", stores},
-		{"collectives", "calls of package comm", collectives},
+		{"launch", "N × /bin/true on this host", 4, launches},
+		{"mpi", "an MPI program that starts, meets and ends", 3, mpiLaunches},
+		{"join", "from exec to the end of the first barrier", 1.5, joins},
+		{"pytorch", "4 ranks of PyTorch: init_process_group, all_reduce, exit", 1.5, pytorch},
+		{"hosts", "/bin/true on each of N hosts over SSH", 5, overHosts},
+		{"slurm", "16 × /bin/true on 4 nodes of Slurm", 3, inSlurm},
+		{"memory", "a launcher whose ranks stand still", 1, memory},
+		{"output", "4 ranks that print 256 MB each, to /dev/null", 0.5, output},
+		{"store", "the rendezvous store beside PyTorch's", 4, stores},
+		{"collectives", "calls of package comm", 6, collectives},
 	}
 }
 
@@ -53,6 +55,7 @@ type bench struct {
 	only   string  // sizes, separated by commas, or ""
 	with   string  // names of peers, separated by commas, or ""
 	quick  bool
+	page   bool   // print missed targets alone
 	inside string // where this program was started again: the directory of a set of hosts, or "slurm"
 
 	reports []*report
@@ -74,10 +77,12 @@ func main() {
 	flag.StringVar(&b.only, "n", "", "measure only these `sizes` (ranks, hosts, connections), such as 1,16")
 	flag.StringVar(&b.with, "peers", "", "compare with these `peers` only, such as hydra,openmpi")
 	flag.BoolVar(&b.quick, "quick", false, "measure fewer sizes of store and collectives")
+	flag.BoolVar(&b.page, "page", false, "print only what misses its target")
+	within := flag.Duration("within", 0, "measure fewer rounds where all would take longer than `D`")
 	flag.StringVar(&b.inside, "inside", "", "internal: where this program was started again")
 	flag.Usage = usage
 	flag.Parse()
-	if err := b.run(*gorun, flag.Args()); err != nil {
+	if err := b.run(*gorun, *within, flag.Args()); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -92,8 +97,8 @@ func usage() {
 }
 
 // run measures the named workloads, or all.
-func (b *bench) run(gorun string, names []string) error {
-	all := workloads()
+func (b *bench) run(gorun string, within time.Duration, names []string) error {
+	all, end, rounds := workloads(), time.Now().Add(within), b.rounds
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(w workload) bool { return w.name == name }) {
 			return fmt.Errorf("%q is not a workload: go run ./internal/bench -h lists them", name)
@@ -113,9 +118,10 @@ func (b *bench) run(gorun string, names []string) error {
 	}
 	runtime.LockOSThread() // Pdeathsig is bound to the thread that starts a process
 	debug.SetGCPercent(-1)
-	for _, w := range all {
-		if len(names) > 0 && !slices.Contains(names, w.name) {
-			continue
+	all = slices.DeleteFunc(all, func(w workload) bool { return len(names) > 0 && !slices.Contains(names, w.name) })
+	for i, w := range all {
+		if within > 0 {
+			b.rounds = min(rounds, time.Until(end).Minutes()/minutes(all[i:]))
 		}
 		b.reports = nil
 		if err := w.run(b); err != nil {
@@ -128,6 +134,13 @@ func (b *bench) run(gorun string, names []string) error {
 	return nil
 }
 
+func minutes(all []workload) (sum float64) {
+	for _, w := range all {
+		sum += w.minutes
+	}
+	return sum
+}
+
 // table starts a table of the current workload.
 func (b *bench) table(title string, columns ...string) *report {
 	r := newReport(title, columns...)
@@ -138,7 +151,11 @@ func (b *bench) table(title string, columns ...string) *report {
 // writeTables prints the workload's tables and, with -json, writes them to a file.
 func (b *bench) writeTables(name string) error {
 	for _, r := range b.reports {
-		if err := r.print(os.Stdout); err != nil {
+		shown := r
+		if b.page {
+			shown = r.missed()
+		}
+		if err := shown.print(os.Stdout); err != nil {
 			return err
 		}
 	}

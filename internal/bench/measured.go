@@ -74,8 +74,9 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(now.Nano()), err
 }
 
-// residentSize is the memory of a process in KiB, from /proc/PID/status: now (VmRSS) and at most (VmHWM).
-type residentSize struct{ now, peak int }
+// residentSize is the memory of a process in KiB, from /proc/PID/status: now (VmRSS), at most (VmHWM), and what of it
+// is the process's own (RssAnon). The rest is files, mostly the program, which are in memory once for all processes.
+type residentSize struct{ now, peak, own int }
 
 func residentSizeOf(pid int) (size residentSize, err error) {
 	status, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
@@ -86,6 +87,7 @@ func residentSizeOf(pid int) (size residentSize, err error) {
 	for lines := bufio.NewScanner(status); lines.Scan(); {
 		_, _ = fmt.Sscanf(lines.Text(), "VmRSS: %d", &size.now)
 		_, _ = fmt.Sscanf(lines.Text(), "VmHWM: %d", &size.peak)
+		_, _ = fmt.Sscanf(lines.Text(), "RssAnon: %d", &size.own)
 	}
 	if size.now == 0 {
 		return size, fmt.Errorf("process %d has ended", pid)

@@ -45,7 +45,10 @@ func (r *report) note(format string, args ...any) {
 func (r *report) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s (%s)\n", r.Title, r.Machine)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range append([][]string{r.Columns}, r.Rows...) {
+	if len(r.Rows) > 0 {
+		fmt.Fprintln(table, strings.Join(r.Columns, "\t")+"\t")
+	}
+	for _, row := range r.Rows {
 		fmt.Fprintln(table, strings.Join(row, "\t")+"\t")
 	}
 	if err := table.Flush(); err != nil {
@@ -53,6 +56,24 @@ func (r *report) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintln(w, strings.Join(append(r.Notes, ""), "\n"))
 	return err
+}
+
+// missed returns the first rows that miss their targets, and counts the others in its title.
+func (r *report) missed() *report {
+	short, reached, missed := *r, 0, 0
+	short.Rows = nil
+	for _, row := range r.Rows {
+		switch {
+		case slices.ContainsFunc(row, func(cell string) bool { return strings.HasPrefix(cell, "miss") }):
+			if missed++; missed <= 6 {
+				short.Rows = append(short.Rows, row)
+			}
+		case slices.Contains(row, "ok"):
+			reached++
+		}
+	}
+	short.Title += fmt.Sprintf(": %d of %d targets are reached", reached, reached+missed)
+	return &short
 }
 
 // samples are measurements of one thing, in the order of the rounds.
