@@ -94,8 +94,8 @@ func slurmBesideFaults() []slurmFault {
 		{
 			name: "a job inside ranks, SIGKILL of the outer head", criterion: "nothing left of all jobs",
 			act: func(s *slurmScene) {
-				s.script("exec ", s.launcher.command(0, []string{"-n", "2"}, role("rank", "ignore", "daemon")),
-					"--nproc-per-node", "1")
+				inner := s.launcher.command(0, []string{"-n", "2"}, role("rank", "ignore", "daemon"))
+				s.script("exec ", shell("exec "+shellLine(inner)), "--nproc-per-node", "1")
 				s.assembled("daemon")
 				s.strike(s.outermost(), syscall.SIGKILL)
 			}, check: saysInSlurm(137),
