@@ -74,8 +74,8 @@ slowest: ## the packages and tests that took longest in the last make test, in s
 	@awk -F '\t' '{ print $$1, $$3, $$4 }' build/test-times | sort -rn | head -n 60
 
 race: export GOFLAGS ?= -trimpath
-race: ## the tests of our own packages with the race detector, without real peers and what lint tests
-	GORACE=$${GORACE:-atexit_sleep_ms=0} $(GO) test -race -vet=off $$($(GO) list ./... | grep -vE '/internal/(arch|interop|faults)')
+race: ## the tests of our own packages, with the race detector where goroutines are, without real peers and what lint tests
+	.ci/test race
 
 lint: ## formatting, vet, staticcheck, gosec, govulncheck, architecture, words, help, arm64
 	.ci/lint

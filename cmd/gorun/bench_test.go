@@ -312,7 +312,7 @@ func TestBenchMeasuresPathsBetweenHosts(t *testing.T) {
 	if !bench.Linked {
 		return // the other build has no collectives
 	}
-	set := testhosts.Up(t, testhosts.Config{Hosts: 2})
+	set := testhosts.Up(t, testhosts.Config{Hosts: 2, PrivateHome: true})
 	dir := t.TempDir()
 	for _, program := range []string{"ib_write_bw", "ib_write_lat"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, program), fmt.Appendf(nil, perftestPrinted, dir), 0o755))

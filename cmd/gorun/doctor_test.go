@@ -21,7 +21,7 @@ import (
 // gorun doctor finds problems of single hosts over SSH: a small file system, a different program or MTU, a host
 // that is down.
 func TestDoctorOverSSH(t *testing.T) {
-	set := testhosts.Up(t, testhosts.Config{Hosts: 4})
+	set := testhosts.Up(t, testhosts.Config{Hosts: 4, PrivateHome: true})
 	dir := t.TempDir()
 	program, old := filepath.Join(dir, "trainer"), filepath.Join(dir, "old")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n: new\n"), 0o755))

@@ -131,7 +131,7 @@ func onHead(set *testhosts.Set, gorun, config string, words ...string) *exec.Cmd
 }
 
 func TestHostsCheckOverSSH(t *testing.T) {
-	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
+	set := testhosts.Up(t, testhosts.Config{Hosts: 3, PrivateHome: true})
 	dir := t.TempDir()
 	program, old := filepath.Join(dir, "trainer"), filepath.Join(dir, "old")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n: new\n"), 0o755))
@@ -160,7 +160,7 @@ func TestHostsCheckOverSSH(t *testing.T) {
 // gorun prompts for the passphrase of a key once. Neither the passphrase nor the progress line stays on the
 // terminal.
 func TestPassphraseAndProgressOnATerminal(t *testing.T) {
-	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
+	set := testhosts.Up(t, testhosts.Config{Hosts: 3, PrivateHome: true})
 	key := filepath.Join(t.TempDir(), "key")
 	text, err := os.ReadFile(set.Key())
 	require.NoError(t, err)

@@ -204,7 +204,7 @@ func TestLateRankOfAnotherHost(t *testing.T) {
 	t.Parallel()
 	for _, layout := range layouts {
 		odd := len(layout) - 1
-		backs := joined(t, layout, func(c *cpu.Config) { c.Timeout = 200 * time.Millisecond })
+		backs := joined(t, layout, func(c *cpu.Config) { c.Timeout = time.Second })
 		errs := each(backs[:odd], func(_ int, b *cpu.Backend) error { return allReduce(b, make([]float32, 100_000)) })
 		for rank, err := range errs {
 			var late *backend.TimeoutError

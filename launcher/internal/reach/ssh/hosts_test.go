@@ -82,7 +82,7 @@ func login(t *testing.T, set *testhosts.Set, targets ...string) (lines []string)
 }
 
 func TestManyHostsAtOnce(t *testing.T) {
-	set := testhosts.Up(t, testhosts.Config{Hosts: 16})
+	set := testhosts.Up(t, testhosts.Config{Hosts: 16, PrivateHome: true})
 	var wanted []string
 	for _, host := range set.Hosts() {
 		wanted = append(wanted, host+": root "+host)
@@ -92,7 +92,9 @@ func TestManyHostsAtOnce(t *testing.T) {
 
 // Other users have their own shells, which print something before every command.
 func TestUsersAndTheirShells(t *testing.T) {
-	set := testhosts.Up(t, testhosts.Config{Hosts: 2, SSHD: []string{"MaxStartups 1:100:1", "Banner /etc/hostname"}})
+	set := testhosts.Up(t, testhosts.Config{
+		Hosts: 2, PrivateHome: true, SSHD: []string{"MaxStartups 1:100:1", "Banner /etc/hostname"},
+	})
 	for name, user := range map[string]testhosts.User{
 		"fisher": {Shell: "/usr/bin/fish", Files: map[string]string{".config/fish/config.fish": "echo hello from fish\n"}},
 		"turtle": {Shell: "/usr/bin/tcsh", Files: map[string]string{".tcshrc": "echo hello from tcsh\n"}},
