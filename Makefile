@@ -21,7 +21,7 @@ BIN      ?= bin
 PGO      ?= cmd/gorun/launch.pgo
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun agents profile gorun-gpu static demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu clean
+.PHONY: help build gorun agents profile gorun-gpu static wheel demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,9 +54,19 @@ gorun-gpu:
 		echo "bin/gorun-gpu is left out, as there is no C compiler ($$cc): NVLinks, memory, MIG and users of NVIDIA's GPUs will not be known, and there is no gorun bench"; \
 	else set -x; $(GPUBUILD) -o bin/gorun-gpu ./cmd/gorun && $(call REWRITE,bin/gorun-gpu); fi
 
+ARCHS    ?= amd64 arm64
+DIST     ?= build/dist
 static: agents ## build/gorun-linux-amd64 and build/gorun-linux-arm64
-	GOOS=linux GOARCH=amd64 $(GOBUILD) -pgo=$(PGO) -o build/gorun-linux-amd64 ./cmd/gorun
-	GOOS=linux GOARCH=arm64 $(GOBUILD) -pgo=$(PGO) -o build/gorun-linux-arm64 ./cmd/gorun
+	for arch in $(ARCHS); do \
+		GOOS=linux GOARCH=$$arch $(GOBUILD) -pgo=$(PGO) -o build/gorun-linux-$$arch ./cmd/gorun || exit; \
+	done
+
+wheel: static man ## gorun-launcher for pip and uv, in build/dist
+	@mkdir -p build/completions
+	for shell in bash zsh fish; do \
+		CGO_ENABLED=0 $(GO) run -trimpath -tags $(TAGS) ./cmd/gorun completion $$shell >build/completions/$$shell || exit; \
+	done
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) python3 packaging/wheel/build.py "$(VERSION)" $(DIST) $(ARCHS)
 
 # A rank for each CPU, but two at least and four at most: more have too little to do.
 DEMO_RANKS = $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
@@ -110,7 +120,7 @@ site-test: site ## test the site in Debian's chromium: links, search, a telephon
 	.venv-site/bin/python docs/site/test.py build/site
 
 man: ## build/man: gorun(1), and a page for each command and topic
-	SOURCE_DATE=$$(git log -1 --format=%cs) $(GO) test -count=1 ./cmd/gorun -run '^TestManualPages$$' -man $(CURDIR)/build/man
+	SOURCE_DATE=$$(git log -1 --format=%cs) CGO_ENABLED=0 $(GO) test -trimpath -tags $(TAGS) -count=1 ./cmd/gorun -run '^TestManualPages$$' -man $(CURDIR)/build/man
 
 clean: ## remove what was built (.venv* stay)
 	rm -rf bin build

@@ -105,6 +105,7 @@ func commandList() []commandEntry {
 		{"help", dialect.CategoryHelp, helpCommand},
 		{"version", dialect.CategoryHelp, versionCommand},
 		{"completion", dialect.CategoryHelp, completionCommand},
+		{"install-names", dialect.CategoryHelp, namesCommand},
 		{"agent", "", agentCommand},
 		{"bench-rank", "", benchRankCommand},
 		{"nvml-facts", "", nvmlCommand},

@@ -86,7 +86,7 @@ var topics = []topic{
 		[]Example{
 			{"gorun -n 4 ./hello", "an MPI program"},
 			{"gorun -n 4 -m mpi4py train.py", "a script that uses mpi4py"},
-			{"ln -s gorun mpirun", "options and defaults of mpirun"},
+			{"gorun install-names --mpirun", "mpirun and mpiexec are gorun"},
 		},
 		"gorun knows the options of mpirun and mpiexec in each of their spellings: docs/reference/mpirun.md. " +
 			"More: docs/mpi.md.",

@@ -1,0 +1,112 @@
+"""Build the wheels of gorun-launcher from what `make wheel` has built: build.py VERSION OUT ARCHITECTURE...
+
+A wheel is a zip file with a list of its files. The same inputs and SOURCE_DATE_EPOCH give the same bytes.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "gorun_launcher"
+
+# The program is static: it needs no C library, and Linux 3.2.
+PLATFORMS = {
+    "amd64": ["manylinux_2_17_x86_64", "manylinux2014_x86_64", "musllinux_1_1_x86_64"],
+    "arm64": ["manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"],
+}
+
+METADATA = """\
+Metadata-Version: 2.4
+Name: gorun-launcher
+Version: {version}
+Summary: Start a program as the ranks of one job: for PyTorch, MPI and Go, on one machine, over SSH or inside Slurm
+License-Expression: Apache-2.0
+License-File: LICENSE
+Requires-Python: >=3.9
+Provides-Extra: stacks
+Requires-Dist: py-spy; extra == "stacks"
+Description-Content-Type: text/markdown
+
+{readme}"""
+
+WHEEL = """\
+Wheel-Version: 1.0
+Generator: gorun
+Root-Is-Purelib: false
+{tags}
+"""
+
+ENTRY_POINTS = """\
+[console_scripts]
+gorun-launcher = gorun.__main__:main
+"""
+
+
+def python_version(version: str) -> str:
+    """Return gorun's version as Python spells it: 0.2.0-dev+1a2b-dirty is 0.2.0.dev0+1a2b.dirty."""
+    release, _, local = version.partition("+")
+    release = release.replace("-dev", ".dev0")
+    if not re.fullmatch(r"\d+\.\d+\.\d+(\.dev0|-?(a|b|rc)\d+)?", release):
+        sys.exit(f"build.py: {version!r} is not a version such as 0.2.0")
+    return release + ("+" + local.replace("-", ".") if local else "")
+
+
+def build(version: str, out: Path, architecture: str) -> Path:
+    platforms = PLATFORMS[architecture]
+    tags = [f"py3-none-{p}" for p in platforms]
+    info, data = f"{NAME}-{version}.dist-info", f"{NAME}-{version}.data"
+    files: dict[str, tuple[bytes, int]] = {}
+
+    def add(name: str, content: bytes, mode: int = 0o644) -> None:
+        files[name] = (content, mode)
+
+    for source in sorted((ROOT / "packaging/wheel/gorun").iterdir()):
+        if source.is_file():
+            add(f"gorun/{source.name}", source.read_bytes())
+    add(f"{data}/scripts/gorun", (ROOT / f"build/gorun-linux-{architecture}").read_bytes(), 0o755)
+    for page in sorted((ROOT / "build/man").iterdir()):
+        add(f"{data}/data/share/man/man{page.suffix[1:]}/{page.name}", page.read_bytes())
+    for script, place in {
+        "bash": "bash-completion/completions/gorun",
+        "zsh": "zsh/site-functions/_gorun",
+        "fish": "fish/vendor_completions.d/gorun.fish",
+    }.items():
+        add(f"{data}/data/share/{place}", (ROOT / "build/completions" / script).read_bytes())
+    readme = (ROOT / "README.md").read_text()
+    add(f"{info}/METADATA", METADATA.format(version=version, readme=readme).encode())
+    add(f"{info}/WHEEL", WHEEL.format(tags="\n".join(f"Tag: {t}" for t in tags)).encode())
+    add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
+    add(f"{info}/licenses/LICENSE", (ROOT / "LICENSE").read_bytes())
+    record = ""
+    for name, (content, _) in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        record += f"{name},sha256={digest},{len(content)}\n"
+    add(f"{info}/RECORD", f"{record}{info}/RECORD,,\n".encode())
+
+    date = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")))[:6]
+    wheel = out / f"{NAME}-{version}-py3-none-{'.'.join(platforms)}.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, (content, mode) in files.items():
+            entry = zipfile.ZipInfo(name, date)
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return wheel
+
+
+def main() -> None:
+    version, out, *architectures = sys.argv[1:]
+    directory = Path(out)
+    directory.mkdir(parents=True, exist_ok=True)
+    for architecture in architectures:
+        print(build(python_version(version), directory, architecture))
+
+
+if __name__ == "__main__":
+    main()
