@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 752_700
-	maxTestTokens = 707_700
+	maxTokens     = 753_660
+	maxTestTokens = 708_560
 )
 
 func TestTokens(t *testing.T) {
