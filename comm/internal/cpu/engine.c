@@ -27,8 +27,9 @@ static char *pair_data(struct engine *e, int from, int to) {
 
 static char *ring_data(struct engine *e, int rank) { return e->base + e->layout.rings + (size_t)rank * e->layout.ring_size; }
 
-static void wire(struct engine *e, uint64_t first_call) {
+static void wire(struct engine *e, uint64_t first_call, int past) {
 	struct area *mine = area_of(e, e->me);
+	e->ring = writer_new(past);
 	e->ring.data = ring_data(e, e->me);
 	e->ring.produced = &mine->produced.value;
 	for (int i = 0; i < e->n; i++) {
@@ -36,6 +37,7 @@ static void wire(struct engine *e, uint64_t first_call) {
 		e->rings[i].data = ring_data(e, i);
 		e->rings[i].produced = &area_of(e, i)->produced.value;
 		e->rings[i].taken = &mine->taken[i].value;
+		e->to[i] = writer_new(past);
 		e->to[i].data = pair_data(e, e->me, i);
 		e->to[i].produced = &to->produced.value;
 		e->from[i].data = pair_data(e, i, e->me);
@@ -82,7 +84,7 @@ struct engine *gorun_engine_new(void *base, const struct engine_options *o) {
 		gorun_engine_free(e);
 		return NULL;
 	}
-	wire(e, o->first_call);
+	wire(e, o->first_call, o->past);
 	return e;
 }
 

@@ -29,6 +29,7 @@ struct engine_options {
 	int expedited;        // every rank can call membarrier's expedited command
 	int crowded;          // more ranks than CPUs: give the CPU away instead of spinning
 	uint64_t timeout_ns;  // how long a rank may be waited for; 0: for ever
+	int past;             // rings are written past the caches at first (tests)
 	uint64_t first_call;  // sequence number of the call before the first (tests: near the wrap)
 };
 

@@ -29,8 +29,12 @@ static int begin(struct engine *e, const struct call *c, const void *data, size_
 	struct announcement a = announcement_of(e, c);
 	struct line *mine;
 	TRY(call_begin(e, &a, e->shelved ? signature_large(&a) : signature_small(&a), &mine));
-	if (e->shelved) memcpy(mine->payload, &a, sizeof a);
-	if (bytes) payload_copy(e->shelved ? shelf_of(e, e->me) : mine->payload, data, bytes);
+	if (e->shelved) {
+		memcpy(mine->payload, &a, sizeof a);
+		write_room(&e->ring, shelf_of(e, e->me), data, bytes);
+	} else if (bytes) {
+		payload_copy(mine->payload, data, bytes);
+	}
 	line_post(e, mine);
 	return RUN_OK;
 }

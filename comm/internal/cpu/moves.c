@@ -2,9 +2,7 @@
 #include "calls.h"
 
 static int put_chunk(struct engine *e, const void *data, size_t bytes) {
-	char *room;
-	TRY(ring_put(e, bytes, &room));
-	copy(room, data, bytes, 0);
+	TRY(ring_write(e, data, bytes));
 	ring_publish(e);
 	return RUN_OK;
 }

@@ -83,5 +83,7 @@
 #define whole_begin gorun_cpu_whole_begin
 #define whole_differs gorun_cpu_whole_differs
 #define whole_end gorun_cpu_whole_end
+#define write_long gorun_cpu_write_long
+#define writer_new gorun_cpu_writer_new
 
 #endif

@@ -13,7 +13,7 @@ static int put_announced(struct engine *e, int rank, const void *data, size_t by
 	char *room;
 	if (bytes <= LINE_PAYLOAD || bytes > SHELF_BYTES) return RUN_OK;
 	TRY(pair_put(e, rank, bytes, &room));
-	copy(room, data, bytes, 0);
+	write_room(&e->to[rank], room, data, bytes);
 	return RUN_OK;
 }
 
@@ -74,7 +74,7 @@ static int recv_begin(struct engine *e, const struct call *c, int rank, void *da
 static int send_chunk(struct engine *e, int rank, const char *data, size_t bytes) {
 	char *room;
 	TRY(pair_put(e, rank, bytes, &room));
-	copy(room, data, bytes, 0);
+	write_room(&e->to[rank], room, data, bytes);
 	pair_publish(e, rank);
 	return RUN_OK;
 }

@@ -2,14 +2,6 @@
 // and same ranks give the same bits.
 #include "calls.h"
 
-// put_bytes copies bytes into the own ring; ring_publish shows them.
-static int put_bytes(struct engine *e, const void *data, size_t bytes) {
-	char *room;
-	TRY(ring_put(e, bytes, &room));
-	copy(room, data, bytes, 0);
-	return RUN_OK;
-}
-
 // take_inputs points e->inputs to the next bytes of every other rank's ring, and to own for ourselves.
 static int take_inputs(struct engine *e, const void *own, size_t bytes, int check) {
 	for (int i = 0; i < e->n; i++) {
@@ -37,7 +29,7 @@ int flat_allreduce(struct engine *e, const struct call *c) {
 	TRY(announce_begin(e, &a));
 	for (size_t j = 0; j < n + LOOK_AHEAD; j++) {
 		if (j < n) {
-			TRY(put_bytes(e, in + j * chunk, piece(bytes, j, chunk)));
+			TRY(ring_write(e, in + j * chunk, piece(bytes, j, chunk)));
 			ring_publish(e);
 		}
 		if (j < LOOK_AHEAD) continue;
@@ -72,7 +64,7 @@ static int put_slices(struct engine *e, const struct slices *s, const char *in, 
 	size_t offset;
 	for (int i = 0; i < e->n; i++) {
 		size_t part = slice_in(s, b, i, &offset);
-		if (i != e->me) TRY(put_bytes(e, in + offset, part));
+		if (i != e->me) TRY(ring_write(e, in + offset, part));
 	}
 	ring_publish(e);
 	return RUN_OK;
@@ -167,7 +159,7 @@ int flat_reduce(struct engine *e, const struct call *c) {
 	for (size_t j = 0; j < n; j++) {
 		size_t part = piece(bytes, j, chunk);
 		if (e->me != c->root) {
-			TRY(put_bytes(e, (const char *)c->send + j * chunk, part));
+			TRY(ring_write(e, (const char *)c->send + j * chunk, part));
 			ring_publish(e);
 			pass_others(e, c->root, part);
 			continue;
@@ -212,7 +204,7 @@ static int put_row(struct engine *e, const struct call *c, const struct blocks *
 	for (int i = 0; i < e->n; i++) {
 		size_t part = piece(block_bytes(b, i), j, chunk);
 		if (i == e->me || !part) continue;
-		TRY(put_bytes(e, (const char *)c->send + block_offset(b, i) + j * chunk, part));
+		TRY(ring_write(e, (const char *)c->send + block_offset(b, i) + j * chunk, part));
 	}
 	ring_publish(e);
 	return RUN_OK;

@@ -3,6 +3,7 @@
 #ifndef GORUN_RING_H
 #define GORUN_RING_H
 
+#include "kernels.h"
 #include "wait.h"
 
 static inline uint64_t units(size_t bytes) { return (bytes + UNIT - 1) / UNIT; }
@@ -47,7 +48,18 @@ static inline void publish(struct engine *e, struct writer *w, enum channel chan
 
 // --- the own ring, read by all ---
 
+// ring_room shows what was put and waits until the slowest reader has passed floor.
 int ring_room(struct engine *e, uint64_t floor);
+
+struct writer writer_new(int past);
+void write_long(struct writer *w, char *room, const void *data, size_t bytes);
+
+// write_room copies bytes into room, with those stores that the writer has found to be faster.
+static inline void write_room(struct writer *w, char *room, const void *data, size_t bytes) {
+	enum { LONG_PUT = 2 << 10 };
+	if (bytes < LONG_PUT) copy(room, data, bytes, 0);
+	else write_long(w, room, data, bytes);
+}
 
 // ring_put returns room for the next bytes in the own ring; ring_publish makes visible what was put.
 static inline int ring_put(struct engine *e, size_t bytes, char **room) {
@@ -57,6 +69,13 @@ static inline int ring_put(struct engine *e, size_t bytes, char **room) {
 	if (__builtin_expect(floor > w->floor, 0)) TRY(ring_room(e, floor));
 	w->position = place + n;
 	*room = w->data + offset_at(&e->layout.ring, place);
+	return RUN_OK;
+}
+
+static inline int ring_write(struct engine *e, const void *data, size_t bytes) {
+	char *room;
+	TRY(ring_put(e, bytes, &room));
+	write_room(&e->ring, room, data, bytes);
 	return RUN_OK;
 }
 

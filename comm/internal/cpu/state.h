@@ -13,6 +13,9 @@ struct writer { // the sending end of a ring
 	char *data;
 	_Atomic uint64_t *produced;
 	uint64_t position, floor; // next free unit; what the slowest taker had taken when we last looked
+	int past;                 // 1: long puts go past the caches
+	int left;                 // long puts until that is decided again
+	uint64_t least[2];        // what the timed ones took at least: nanoseconds for 2^20 bytes, by past
 };
 
 struct reader { // the receiving end
