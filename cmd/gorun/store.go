@@ -38,7 +38,7 @@ func storeCommand(c *commandLine) *command {
 		},
 	}, {
 		Names: []string{"max-connections"}, Group: dialect.GroupLimits, Value: "N",
-		Help: "accept N connections at once (3/4 of open files, at most 65536)",
+		Help: "accept N connections at once (3/4 of open files, at most 262144)",
 		Set:  dialect.Parsed(&o.limit.Connections, dialect.AtLeast(1)),
 	}, {
 		Names: []string{"max-memory"}, Group: dialect.GroupLimits, Value: "SIZE",

@@ -129,12 +129,12 @@ func (l *loop) admit(fd int, peer peersocket.Ends) *conn {
 			peer.Remote.Addr(), why)
 		return nil
 	}
-	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
+	if err := l.watch(unix.EPOLL_CTL_ADD, fd, input); err != nil {
 		unix.Close(fd)
 		l.complaints.log(complaint{kind: faultFull}, "the store cannot accept a connection: %v", err)
 		return nil
 	}
-	c := &conn{fd: fd, peer: peer.Remote, watched: unix.EPOLLIN, until: time.Now().Add(l.cfg.Limits.Greeting)}
+	c := &conn{fd: fd, peer: peer.Remote, watched: input, until: time.Now().Add(l.cfg.Limits.Greeting)}
 	c.waiter.Wake = func() { l.woken(c) }
 	c.host = l.hostAt(at)
 	c.host.open++

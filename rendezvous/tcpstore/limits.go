@@ -16,7 +16,7 @@ type Limits struct {
 	// Memory bounds the bytes of keys, values, queues, incomplete requests and unread replies together. 4 GiB.
 	Memory int64
 	// Connections bounds the open connections. Three quarters of the process's descriptors (RLIMIT_NOFILE), at most
-	// 65,536, since the process needs others.
+	// 262,144, since the process needs others.
 	Connections int
 	// Greeting is how long a peer may take to show that it is a client. 30 s.
 	Greeting time.Duration
@@ -42,7 +42,7 @@ func orDefault[T int | int64 | time.Duration](field *T, value T) {
 
 // connectionsFor returns how many connections a process with that number of descriptors may take; descriptorsFor is its
 // inverse.
-func connectionsFor(descriptors uint64) int { return int(min(descriptors/4*3, 64<<10)) }
+func connectionsFor(descriptors uint64) int { return int(min(descriptors/4*3, 256<<10)) }
 
 func descriptorsFor(connections int) int { return (connections + 2) / 3 * 4 }
 

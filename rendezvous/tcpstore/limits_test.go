@@ -12,5 +12,5 @@ func TestDescriptorsForConnections(t *testing.T) {
 		require.GreaterOrEqual(t, connectionsFor(uint64(need)), connections)
 		require.LessOrEqual(t, need, connections*4/3+4)
 	}
-	require.Equal(t, 65536, connectionsFor(1<<40))
+	require.Equal(t, 262144, connectionsFor(1<<40))
 }
