@@ -163,7 +163,7 @@ func TestEveryModeOfStoreload(t *testing.T) {
 	at := []string{"-s", store.Addr().String() + ":" + strconv.Itoa(os.Getpid()), "-c", "5"}
 	ops, err := b.load("ops", append(at, append(at, "-r", "2", "-w", "1", "-n", "50")...)...)
 	require.NoError(t, err)
-	require.Len(t, ops, 5*2*2, "operations, rounds, servers")
+	require.Len(t, ops, 6*2*2, "operations, rounds, servers")
 	for i, one := range ops {
 		require.GreaterOrEqual(t, one.Operations, 50.0)
 		require.Positive(t, one.Seconds)

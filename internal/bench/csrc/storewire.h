@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VALIDATE = 0, SET = 1, GET = 3, ADD = 4, CHECK = 5, WAIT = 6, PING = 13 };
-enum { KEYS = 100, VALUE = 64, REQUEST = 192 };
+enum { VALIDATE = 0, SET = 1, GET = 3, ADD = 4, CHECK = 5, WAIT = 6, MULTI_GET = 10, PING = 13 };
+enum { KEYS = 100, VALUE = 64, LISTED = 4, REQUEST = 192 }; /* LISTED: the keys of a MULTI_GET */
 
 /* stage is one request, for each key, and the length of its answer, which begins with the bytes of proof. */
 struct stage {
@@ -28,7 +28,7 @@ struct op {
 	struct stage stage[2];
 };
 
-static struct op ops[5];
+static struct op ops[6];
 
 static unsigned char *put(unsigned char *p, const void *data, size_t n) {
 	memcpy(p, data, n);
@@ -73,6 +73,17 @@ static const char *value_of_keys(void) {
 
 static void name_key(char *key, size_t size, int index) { snprintf(key, size, "/load_group/0//cpu//0/%05d", index); }
 
+static unsigned char *put_multi_get(unsigned char *p, int first) {
+	char key[64];
+
+	p = put_number(put_byte(p, MULTI_GET), LISTED);
+	for (int i = 0; i < LISTED; i++) {
+		name_key(key, sizeof key, (first + i) % KEYS);
+		p = put_text(p, key);
+	}
+	return p;
+}
+
 /* build writes the requests of one stage for all keys. */
 static void build(struct stage *stage, int op) {
 	for (int i = 0; i < KEYS; i++) {
@@ -84,23 +95,27 @@ static void build(struct stage *stage, int op) {
 			p = put(put_set(p, key, value_of_keys()), ping, sizeof ping);
 		else if (op == GET)
 			p = put_text(put_byte(p, op), key);
+		else if (op == MULTI_GET)
+			p = put_multi_get(p, i);
 		else if (op == ADD)
 			p = put_number(put_text(put_byte(p, op), "/counter"), 1);
 		else
 			p = put_listed(p, op, key);
 		stage->length[i] = (int)(p - stage->request[i]);
 	}
-	stage->answer = op == SET ? 4 : op == GET ? 8 + VALUE : op == ADD ? 8 : 1;
-	stage->proves = op == SET ? 4 : op == GET ? 8 : op == ADD ? 0 : 1; /* CHECK and WAIT: a zero */
+	int values = op == GET ? 1 : op == MULTI_GET ? LISTED : 0;
+	stage->answer = op == SET ? 4 : values ? (uint64_t)values * (8 + VALUE) : op == ADD ? 8 : 1;
+	stage->proves = op == SET ? 4 : values ? 8 : op == ADD ? 0 : 1; /* CHECK and WAIT: a zero */
 	if (op == SET)
 		memcpy(stage->proof, ping + 1, 4);
-	else if (op == GET)
+	else if (values)
 		put_number(stage->proof, VALUE);
 }
 
 static void build_ops(void) {
 	static const struct { const char *name; int stages, op[2]; } table[] = {
 		{"set", 1, {SET, 0}}, {"get", 1, {GET, 0}}, {"add", 1, {ADD, 0}}, {"check", 1, {CHECK, 0}}, {"waitget", 2, {WAIT, GET}},
+		{"multiget", 1, {MULTI_GET, 0}},
 	};
 
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
