@@ -42,7 +42,7 @@ func TestEnv(t *testing.T) {
 	require.True(t, inv.JSON)
 	inv = mustBe[*envOptions](t, "gorun env --lint -- a.sh --json")
 	require.Equal(t, []string{"a.sh", "--json"}, inv.settings.files)
-	require.Equal(t, []string{"prog gets --json: write options for gorun before the program"},
+	require.Equal(t, []string{"prog gets --json; for gorun write options before the program"},
 		mustBe[*envOptions](t, "gorun env prog --json").Notes)
 	inv = mustBe[*envOptions](t, "gorun env --json --lint")
 	require.True(t, inv.JSON && inv.lint && inv.settings.files == nil)
@@ -86,7 +86,7 @@ func TestDoctorAsked(t *testing.T) {
 	inv = mustBe[*doctorOptions](t, "gorun doctor ./trainer --json")
 	require.False(t, inv.JSON)
 	require.Equal(t,
-		[]string{"./trainer gets --json: write options for gorun before the program"}, inv.Notes)
+		[]string{"./trainer gets --json; for gorun write options before the program"}, inv.Notes)
 	require.Equal(t, []string{"--list takes no check: gorun explain shm explains single ones"},
 		problems(t, "gorun doctor --list shm"))
 	require.Contains(t, strings.Join(problems(t, "gorun doctor --explain shm --jsno"), ""), "unknown option --jsno")

@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 753_729
-	maxTestTokens = 708_560
+	maxTokens     = 754_070
+	maxTestTokens = 708_579
 )
 
 func TestTokens(t *testing.T) {

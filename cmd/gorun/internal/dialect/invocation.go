@@ -33,7 +33,7 @@ type Invocation struct {
 	// Notes may hold control bytes, as UsageError.Lines.
 	Notes []string
 
-	typed []string // options before the only program; nil for several programs
+	typed []string // options before the only program, without "--"; nil for several programs
 }
 
 // Command returns the command line with other words in place of the only program; "" for several programs.
@@ -41,11 +41,7 @@ func (inv *Invocation) Command(words ...string) string {
 	if inv.typed == nil {
 		return ""
 	}
-	options := inv.typed
-	if n := len(options) - 1; n >= 0 && options[n] == "--" {
-		options = options[:n]
-	}
-	return shellwords.Join(slices.Concat(strings.Fields(inv.Dialect.Name), options, words))
+	return shellwords.Join(slices.Concat(strings.Fields(inv.Dialect.Name), inv.typed, words))
 }
 
 // IsSilent reports whether a job prints no notes as long as nothing is wrong.

@@ -74,6 +74,9 @@ func (p *Line) read(args []string) error {
 		r := d.rewrite(args)
 		if i == 0 && !r.more && len(p.positions) == 0 {
 			p.typed = args[:len(args)-len(r.program)]
+			if r.ended {
+				p.typed = p.typed[:len(p.typed)-1]
+			}
 		}
 		if err := p.program(r, i == 0); err != nil || !r.more {
 			p.position = ""

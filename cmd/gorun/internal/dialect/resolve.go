@@ -92,7 +92,7 @@ func (p *Line) ResolveJob() {
 	p.resolveOutput()
 	p.resolveEnd()
 	p.limitLaunchers()
-	p.noteTrailingOptions()
+	p.checkTrailingOptions()
 	p.NoteUnknownVariables()
 	if p.Spec.Tune == job.TuneTextbook && p.command == nil {
 		p.Note("gorun env --tune textbook says of each setting what is wrong with it")

@@ -21,11 +21,16 @@ var optionsOfLaunchers = []string{
 // otherParsers mark a Python script that may take options which it does not name.
 var otherParsers = []string{
 	"parse_known", "argv", "fire", "hydra", "click", "typer", "tyro", "absl", "docopt", "jsonargparse", "simple_parsing",
-	"HfArgumentParser", "CLI", ".cli", "cli.",
+	"HfArgumentParser", "CLI", ".cli", "cli.", "exec(", "distributed.run",
 }
 
-// noteTrailingOptions notes gorun's options among the arguments of a program that does not know them.
-func (p *Line) noteTrailingOptions() {
+// knownModules read no arguments unless a script asks them to. They are all that many scripts import.
+var knownModules = strings.Fields("__future__ collections contextlib copy dataclasses datetime functools json " +
+	"logging math numpy os pathlib pickle random re shutil signal socket sys tempfile time torch torchvision typing")
+
+// checkTrailingOptions notes gorun's options among the arguments of a program that does not know them, and refuses them
+// if it cannot know them: the job would run on without.
+func (p *Line) checkTrailingOptions() {
 	if d := p.Invocation.Dialect; d != Gorun && d != Run {
 		return
 	}
@@ -35,8 +40,15 @@ func (p *Line) noteTrailingOptions() {
 			words = words[:end]
 		}
 		options := slices.DeleteFunc(slices.Clone(words[1:]), func(word string) bool { return !looksLikeOption(word) })
-		if unknown := p.unknownTo(app, options); unknown != nil { // only then the tables of options are made
-			p.NoteTrailingOptions(words, p.ownAmong(unknown)...)
+		unknown, certain := p.unknownTo(app, options)
+		if unknown == nil {
+			continue // before the tables of options are made
+		}
+		names := p.ownAmong(unknown)
+		if found := trailing(words, names); certain && found != nil {
+			p.problem("%s reads no arguments, but gets %s: %s", words[0], enumerate(found, "and"), p.optionsFirst(names))
+		} else {
+			p.NoteTrailingOptions(words, names...)
 		}
 	}
 }
@@ -56,15 +68,30 @@ func (p *Line) ownAmong(names []string) (own []string) {
 	return own
 }
 
+// optionsFirst says how to write the line with these options before the only program.
+func (p *Line) optionsFirst(names []string) string {
+	const otherwise = "write options before the program"
+	if p.typed == nil || p.command != nil {
+		return otherwise
+	}
+	words := append(p.Operands(), "--")
+	end := slices.Index(words, "--")
+	first := p.MoveOptionsFirst(words[:end], func(word string, _ *Option, _ []string) bool {
+		return trailing([]string{"", word}, names) != nil
+	})
+	at := slices.Index(first, "--")
+	return p.runOr(otherwise, slices.Concat(p.typed, first[:at], first[at+1:], words[end:len(words)-1]))
+}
+
 // unknownTo returns the names of those options that the file of a program does not mention. A program that may be a
 // launcher, or pass its arguments on to one, knows all. A script whose modules may take options, and a binary, which
-// may be large, only lack those of launchers.
-func (p *Line) unknownTo(app job.App, options []string) (names []string) {
+// may be large, only lack those of launchers. It is certain if a script reads no arguments at all.
+func (p *Line) unknownTo(app job.App, options []string) (names []string, certain bool) {
 	file := app.Program
 	if strings.HasPrefix(path.Base(file), "python") && len(app.Args) > 0 {
 		file = app.Args[0]
 		if len(options) > 0 && file == options[0] {
-			return []string{optionName(file)}
+			return []string{optionName(file)}, false
 		}
 	}
 	isPython := strings.HasSuffix(file, ".py")
@@ -75,19 +102,22 @@ func (p *Line) unknownTo(app job.App, options []string) (names []string) {
 	launcher, _ := launcherIn(app)
 	if len(options) == 0 || app.Start == job.StartModule || launcher != "" ||
 		!isPython && !(strings.Contains(file, "/") && slices.ContainsFunc(options, ofLaunchers)) {
-		return nil
+		return nil, false
 	}
 	if !path.IsAbs(file) {
 		file = path.Join(cmp.Or(app.Dir, p.Spec.Dir), file)
 	}
 	text, err := p.around.ReadFile(file)
 	if err != nil || !isPython && bytes.HasPrefix(text, []byte("#!")) {
-		return nil
+		return nil, false
 	}
 	text = bytes.ReplaceAll(text, []byte("'"), []byte(`"`))
 	mentions := func(word string) bool { return bytes.Contains(text, []byte(word)) }
 	takesOthers := sync.OnceValue(func() bool { // most scripts mention all of their options
-		return !isPython || slices.ContainsFunc(otherParsers, mentions) || p.importsNear(path.Dir(file), text)
+		modules := imported(text)
+		certain = !slices.ContainsFunc(modules, func(name string) bool { return !slices.Contains(knownModules, name) })
+		return !isPython || slices.ContainsFunc(otherParsers, mentions) ||
+			slices.ContainsFunc(modules, func(name string) bool { return p.hasModule(path.Dir(file), name) })
 	})
 	for _, option := range options {
 		name := optionName(option)
@@ -103,29 +133,39 @@ func (p *Line) unknownTo(app job.App, options []string) (names []string) {
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, !takesOthers() && certain
 }
 
-// importsNear reports whether a script imports a module that lies in a directory.
-func (p *Line) importsNear(dir string, script []byte) bool {
-	exists := func(file string) bool {
-		_, err := p.around.ReadFile(path.Join(dir, file))
+// hasModule reports whether a Python module lies in a directory.
+func (p *Line) hasModule(dir, name string) bool {
+	return slices.ContainsFunc([]string{".py", "/__init__.py"}, func(ending string) bool {
+		_, err := p.around.ReadFile(path.Join(dir, name+ending))
 		return err == nil
-	}
+	})
+}
+
+// imported returns the names of modules that a script imports, without those of submodules.
+func imported(script []byte) (names []string) {
 	for line := range strings.Lines(string(script)) {
-		words := strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(" ,.\t\r\n", c) })
-		if len(words) > 1 && (words[0] == "from" || words[0] == "import") &&
-			(exists(words[1]+".py") || exists(words[1]+"/__init__.py")) {
-			return true
+		what, list, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if what == "from" {
+			list, _, _ = strings.Cut(list, " import")
+		} else if what != "import" {
+			continue
+		}
+		for part := range strings.SplitSeq(list, ",") {
+			name, _, _ := strings.Cut(strings.TrimSpace(part), " ")
+			name, _, _ = strings.Cut(name, ".")
+			names = append(names, name)
 		}
 	}
-	return false
+	return names
 }
 
 // NoteTrailingOptions notes options that follow the program and so are its arguments.
 func (p *Line) NoteTrailingOptions(words []string, names ...string) {
 	if found := trailing(words, names); len(found) > 0 {
-		p.note("%s gets %s: write options for gorun before the program", words[0], enumerate(found, "and"))
+		p.note("%s gets %s; for gorun %s", words[0], enumerate(found, "and"), p.optionsFirst(names))
 	}
 }
 
