@@ -165,9 +165,9 @@ func (b *binder) full(at int) error {
 	if b.cpus > 1 {
 		each = fmt.Sprintf(" of %d CPUs each", b.cpus)
 	}
-	err := fmt.Errorf("%s: more ranks%s than fit on %s: %s %d has room for %d; use fewer ranks, or --bind-to "+
+	err := fmt.Errorf("%s: too few CPUs on %s for these ranks%s: %s %d takes %d; use fewer ranks, or --bind-to "+
 		"%s:overload-allowed, or --bind-to none",
-		b.option, each, b.tree.name, nouns[b.kind], at, b.room[at], b.kind)
+		b.option, b.tree.name, each, nouns[b.kind], at, b.room[at], b.kind)
 	if b.strict {
 		return err
 	}

@@ -130,7 +130,7 @@ func (r Request) oversubscriptionNotes(perNode []int, machines []Machine) (notes
 }
 
 func oversubscribed(ranks, cpus string) string {
-	return fmt.Sprintf("%s share %s: they are not bound to CPUs", ranks, cpus)
+	return fmt.Sprintf("%s share %s, so no rank is bound to CPUs", ranks, cpus)
 }
 
 // checkSubscription rejects more ranks than CPUs or slots if that is forbidden.

@@ -195,13 +195,13 @@ func TestImpossibleRequests(t *testing.T) {
 		},
 		{
 			"two packages", request(65, "core", "core"),
-			"--bind-to core: more ranks than fit on node 0: core 0 has room for 1; use fewer ranks, or --bind-to " +
+			"--bind-to core: too few CPUs on node 0 for these ranks: core 0 takes 1; use fewer ranks, or --bind-to " +
 				"core:overload-allowed, or --bind-to none",
 		},
 		{
 			"two packages", request(3, "slot:pe=30", ""),
-			"--map-by slot:pe=30: more ranks of 30 CPUs each than fit on node 0: core 63 has room for 1; use fewer " +
-				"ranks, or --bind-to core:overload-allowed, or --bind-to none",
+			"--map-by slot:pe=30: too few CPUs on node 0 for these ranks of 30 CPUs each: core 63 takes 1; use " +
+				"fewer ranks, or --bind-to core:overload-allowed, or --bind-to none",
 		},
 		{
 			"two packages", request(2, "l2cache", ""),

@@ -191,6 +191,9 @@ func ParseGPUs(value string) (GPUChoice, error) {
 	if strings.EqualFold(value, "free") {
 		return GPUChoice{Free: true, From: option}, nil
 	}
+	if value == "all" {
+		return GPUChoice{}, errors.New(option + ": leave it out: ranks get all GPUs, unless you name some")
+	}
 	choice := GPUChoice{From: option}
 	for _, item := range strings.Split(value, ",") {
 		first, last, err := parseRange(item)

@@ -330,9 +330,9 @@ func TestShareExamples(t *testing.T) {
 			Request{Ranks: 5},
 			[]string{"", "", "", "", ""},
 			1,
-			[]string{"5 ranks share 4 cores: they are not bound to CPUs"},
+			[]string{"5 ranks share 4 cores, so no rank is bound to CPUs"},
 		},
-		{"one CPU", Request{Ranks: 2}, []string{"", ""}, 1, []string{"2 ranks share 1 CPU: they are not bound to CPUs"}},
+		{"one CPU", Request{Ranks: 2}, []string{"", ""}, 1, []string{"2 ranks share 1 CPU, so no rank is bound to CPUs"}},
 		{"DGX H100", Request{Ranks: 4}, []string{"0-13,112-125", "14-27,126-139", "28-41,140-153", "42-55,154-167"}, 28, nil},
 		{
 			"all GPUs at one",

@@ -227,9 +227,9 @@ func (e *environment) rows(settings bool) (rows [][]string) {
 // explanation says why a variable is set and, where the user set it, what it means.
 func (v *envVariable) explanation() string {
 	switch {
-	case v.Level != "":
+	case v.Level != "" && v.Level != plan.Helps:
 		return string(v.Level) + ": " + v.Reason
-	case v.Origin == plan.Gorun && v.Reason != "":
+	case v.Level != "", v.Origin == plan.Gorun && v.Reason != "":
 		return v.Reason
 	case v.Origin == plan.Inherited:
 		return show.Join(": ", string(v.Origin), cmp.Or(v.Meaning, v.Reason))

@@ -98,6 +98,15 @@ func noJob(format string, args ...any) error {
 
 const noJobsText = "no running job of this user was started on this host"
 
+// noJobs is the error where no job runs, so that none has the names of the command line.
+func (r *jobsRequest) noJobs() error {
+	text := noJobsText
+	if r.names != nil {
+		text = "no job " + strings.Join(r.names, ", ") + ": " + text
+	}
+	return noJob("%s", text)
+}
+
 // theJob is the job that the command line names, or the only one.
 func (r *jobsRequest) theJob() (registry.Handle, error) {
 	name := ""
@@ -112,7 +121,7 @@ func (r *jobsRequest) findJob(name string) (registry.Handle, error) {
 	matches := r.withPrefix(strings.ToLower(name))
 	switch {
 	case len(r.found) == 0:
-		return registry.Handle{}, noJob(noJobsText)
+		return registry.Handle{}, r.noJobs()
 	case len(matches) == 1:
 		return matches[0], nil
 	case len(matches) == 0:

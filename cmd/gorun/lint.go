@@ -85,7 +85,11 @@ func (o *lintOptions) run() error {
 	if err != nil {
 		return exitError{job.ExitUsage, err.Error()} // a file of the command line
 	}
-	l.findings, l.settings = append(nccl.Lint(settings, l.library), l.findings...), settings
+	l.findings = append(nccl.Lint(settings, l.library), l.findings...)
+	l.settings = slices.DeleteFunc(settings, func(a nccl.Assignment) bool { // a script's own variables
+		_, known := nccl.Lookup(a.Name)
+		return !known && !slices.ContainsFunc(l.findings, func(f nccl.Finding) bool { return f.Name == a.Name })
+	})
 	err = o.printResult("lint", l.json(), func() string { return l.text(o.Quiet) })
 	if err == nil && l.warnings() > 0 {
 		return exitWith(exitFindings)

@@ -66,7 +66,7 @@ func (r *jobsRequest) setSignal(name string) error {
 func (r *jobsRequest) stop() error {
 	list, unknown := r.jobsToStop()
 	if len(list) == 0 && unknown == nil {
-		return noJob(noJobsText)
+		return r.noJobs()
 	}
 	errs := make([]error, len(list))
 	var stops sync.WaitGroup

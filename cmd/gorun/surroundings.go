@@ -124,17 +124,22 @@ const maxList = 64 << 20
 func readList(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, withoutPath(err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxList+1))
 	if err == nil && len(text) > maxList {
-		return nil, &fs.PathError{
-			Op: "read", Path: name,
-			Err: fmt.Errorf("more than %d MiB, the most that a list of hosts or ranks may have", maxList>>20),
-		}
+		err = fmt.Errorf("more than %d MiB, the most that a list of hosts or ranks may have", maxList>>20)
 	}
-	return bytes.TrimPrefix(text, []byte("\ufeff")), err // a byte order mark
+	return bytes.TrimPrefix(text, []byte("\ufeff")), withoutPath(err) // a byte order mark
+}
+
+// withoutPath returns the cause in an error of package os: the option before it names the file.
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // maxToken bounds a token file, in bytes.

@@ -290,7 +290,7 @@ func counts(t *testing.T, f fleet) {
 	many := 2 * (runtime.NumCPU() + 1)
 	got := f.gorun("-H", "h1,h2", "-np", fmt.Sprint(many), "true").run(t)
 	require.Len(t, saidBy(got), 1, "what two hosts have to say is said once: %s", got.stderr)
-	require.Regexp(t, fmt.Sprintf(`^gorun: %d ranks share \d+ CPUs? on each of 2 nodes: they are not bound to CPUs\n$`,
+	require.Regexp(t, fmt.Sprintf(`^gorun: %d ranks share \d+ CPUs? on each of 2 nodes, so no rank is bound to CPUs\n$`,
 		many/2), got.stderr)
 }
 
@@ -300,7 +300,7 @@ func refusals(t *testing.T, f fleet) {
 		"-H h1 --exclude h1 true":  "--exclude h1 leaves none of the hosts of -H h1",
 		"-H h1:0 true":             `-H h1:0: "h1:0": the number of slots is "0", not a number from 1 to 1048576`,
 		"-H h[1- true":             `-H h[1-: "h[1-": missing ]`,
-		"-H h1 --hostfile /n true": "--hostfile /n: open /n: no such file or directory",
+		"-H h1 --hostfile /n true": "--hostfile /n: no such file or directory",
 		"-H h1,h5 true":            "h5: cannot resolve host name: ",
 	} {
 		got := f.gorun(words(line)...).run(t)

@@ -52,7 +52,7 @@ func (p *picture) head() {
 		p.line("isolated: " + numbered("CPU", numbersOf(p.topo.Isolated)))
 	}
 	if p.topo.Virtual {
-		p.line("a virtual machine's PCI tree: the distances between GPUs and NICs are unknown")
+		p.line("a virtual machine: it does not show which GPUs and NICs are near each other")
 	}
 }
 

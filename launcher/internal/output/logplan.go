@@ -104,7 +104,8 @@ func (p LogPlan) makeNamed() error {
 				_ = p.logRoot().mkdir(dir, 0o700) // others use the temporary directory, too; if this fails so does what follows
 			}
 			if err := p.logRoot().mkdirAll(filepath.Dir(name)); err != nil {
-				return fmt.Errorf("make the directory of %s: %w", printable.Text(name), cause(err)) // --log-dir does not name it
+				dir := printable.Text(filepath.Dir(name)) // --log-dir does not name it
+				return fmt.Errorf("make log directory %s: %w", dir, cause(err))
 			}
 			if p.Attempt > 0 {
 				continue

@@ -184,8 +184,8 @@ func TestLogDirThatCannotBeMade(t *testing.T) {
 			LogPlan{RunDir: "/proc/run", Tee: StreamMap{1}},
 			"no such file or directory; give --log-dir a writable directory",
 		},
-		{LogPlan{Names: [2]Pattern{below}, Ranks: ranks(1), Redirects: StreamMap{1}}, "make the directory of " + file +
-			"/rank.0: not a directory"},
+		{LogPlan{Names: [2]Pattern{below}, Ranks: ranks(1), Redirects: StreamMap{1}}, "make log directory " + file +
+			": not a directory"},
 	} {
 		_, err := OpenLogs(tt.plan)
 		assert.ErrorContains(t, err, tt.want)

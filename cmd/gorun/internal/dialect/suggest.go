@@ -44,6 +44,9 @@ func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
 	if meant, found := d.begun(typed); found != nil {
 		return meant, fmt.Errorf("unknown option %s: did you mean %s?", typed, enumerate(found, "or"))
 	}
+	if text, o := d.abbreviated(strings.TrimLeft(typed, "-")); o != nil {
+		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, text)
+	}
 	if text, o := d.nearest(strings.TrimLeft(typed, "-")); o != nil {
 		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, text)
 	}
@@ -137,6 +140,25 @@ func alike(options []*Option) *Option {
 		return nil
 	}
 	return options[0]
+}
+
+// abbreviated returns a suggestion for a name of which words were left out, as --allow-root for --allow-run-as-root.
+func (d *Dialect) abbreviated(typed string) (suggestion string, option *Option) {
+	words := strings.Split(typed, "-")
+	for o := range d.Options {
+		for _, n := range o.Names {
+			at := 0
+			for part := range strings.SplitSeq(n, "-") {
+				if at < len(words) && part == words[at] {
+					at++
+				}
+			}
+			if at == len(words) && at > 1 && !o.Refused() {
+				return Spelling(n), o
+			}
+		}
+	}
+	return "", nil
 }
 
 // nearest returns a suggestion for a misspelt name, and the option with the fewest edits from it; "" if all are far.

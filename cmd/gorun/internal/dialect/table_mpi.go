@@ -1,6 +1,9 @@
 package dialect
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // mpiTable holds what gorun's own dialect shares with mpirun and mpiexec.
 func mpiTable(p *Line) []Option {
@@ -37,7 +40,11 @@ func (p *Line) SetRanks(a Arg) error {
 		return err
 	}
 	if p.app.NumRanks != 0 && p.app.NumRanks != n {
-		return fmt.Errorf("contradicts %s", p.ranksFrom)
+		text := ""
+		if strings.HasPrefix(a.From, "-c") != strings.HasPrefix(p.ranksFrom, "-c") {
+			text = ": -c means -n, as in mpirun; srun's -c is --cpus-per-rank"
+		}
+		return fmt.Errorf("contradicts %s%s", p.ranksFrom, text)
 	}
 	p.app.NumRanks, p.ranksFrom = n, a.From
 	return nil

@@ -122,6 +122,9 @@ const maxDevice = 64
 
 // ParseDuration parses a Go duration, or a number of seconds.
 func ParseDuration(value string) (time.Duration, error) {
+	if days, err := strconv.ParseFloat(strings.TrimSuffix(value, "d"), 64); err == nil && strings.HasSuffix(value, "d") {
+		return 0, fmt.Errorf("not a time; write %gh", days*24)
+	}
 	d, err := time.ParseDuration(value)
 	seconds, numeric := strconv.ParseFloat(value, 64)
 	if numeric == nil {

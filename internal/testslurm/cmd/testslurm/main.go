@@ -63,7 +63,8 @@ func run(config testslurm.Config) error {
 		return err
 	}
 	fmt.Println("export SLURM_CONF=" + cluster.ConfigFile())
-	fmt.Fprintln(os.Stderr, "logs are in", cluster.Dir()+"/log; Ctrl-C ends the cluster")
+	fmt.Fprintf(os.Stderr, "%d nodes of %d CPUs, other numbers with the options of testslurm -help; logs are in %s/log; "+
+		"Ctrl-C ends the cluster\n", config.Nodes, config.CPUs, cluster.Dir())
 	<-ends
 	return cluster.Close()
 }
