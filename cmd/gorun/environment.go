@@ -31,9 +31,9 @@ type environment struct {
 }
 
 type envVariable struct {
-	Name string `json:"name"` // such as "MASTER_ADDR"
-	// Value is what all ranks have. Where they differ, Values has those of each rank or host, nil for none.
-	Value  *string     `json:"value,omitempty"`
+	Name  string  `json:"name"`            // such as "MASTER_ADDR"
+	Value *string `json:"value,omitempty"` // what all ranks have; absent if they differ
+	// Values are those of each rank or host, if they differ; null for one without the variable.
 	Values []*string   `json:"values,omitempty"`
 	By     string      `json:"by,omitempty"`     // "rank" or "host"
 	Origin plan.Origin `json:"origin"`           // "inherited", "-x" or "gorun"

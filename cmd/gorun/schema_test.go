@@ -125,9 +125,33 @@ func (s *schemas) fieldsOf(typ reflect.Type) (list []field) {
 				list[i].comment = regexp.MustCompile(`\b`+name+`\b`).ReplaceAllString(list[i].comment, key)
 			}
 		}
-		list[i].comment = strings.TrimPrefix(strings.TrimPrefix(list[i].comment, list[i].key+" is "), list[i].key+" are ")
+	}
+	for i := range list {
+		list[i].comment = clauseAbout(list[i].key, list, list[i].comment)
 	}
 	return list
+}
+
+// clauseAbout returns what a comment, which may be on several fields, says of one.
+func clauseAbout(key string, all []field, text string) string {
+	sentence := func(of string) []int {
+		return regexp.MustCompile("(?i)(?:^|[.;] )(" + of + ") ").FindStringSubmatchIndex(text)
+	}
+	if own := sentence(key); own != nil {
+		text = text[own[2]:]
+	}
+	for _, f := range all {
+		if next := sentence(f.key); f.key != key && next != nil && next[0] > 0 {
+			text = text[:next[0]]
+		}
+	}
+	begins := func(verbs string) *regexp.Regexp { return regexp.MustCompile("(?i)^" + key + " (" + verbs + ") ") }
+	text = begins("reports that|reports whether|says that").ReplaceAllString(text, "whether ")
+	text = begins("is|are|has|says|describes?|explains").ReplaceAllString(text, "")
+	if !strings.Contains(text, ". ") && !strings.HasSuffix(text, "..") {
+		text = strings.TrimSuffix(text, ".")
+	}
+	return text
 }
 
 func indirect(typ reflect.Type) reflect.Type {

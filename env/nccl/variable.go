@@ -21,23 +21,19 @@ type Variable struct {
 	// Library is the library that reads it.
 	Library Library `json:"library"`
 	// Status reports whether the variable has an effect.
-	Status Status `json:"status"`
-	// Meaning is a clause. Default and Values are text for people. Default is "unset" if no value equals the
-	// default.
-	Meaning string `json:"meaning,omitempty"`
-	Default string `json:"default,omitempty"`
-	Values  string `json:"values,omitempty"`
+	Status  Status `json:"status"`
+	Meaning string `json:"meaning,omitempty"` // what the variable sets
+	Default string `json:"default,omitempty"` // the default, or "unset" if no value equals it
+	Values  string `json:"values,omitempty"`  // the values that the library understands
 	// Syntax is Values in machine-readable form.
 	Syntax Syntax `json:"-"`
 	// Others is the effect of invalid values, a clause; it may be "".
 	Others string `json:"invalid_values,omitempty"`
-	// Since is the first version of Library that reads the variable; zero means unknown or all versions. Until
-	// is the first version that no longer does.
+	// Since is the first version of the library that reads the variable; zero means unknown or all versions.
 	Since Version `json:"since,omitzero"`
-	Until Version `json:"until,omitzero"`
-	// Helps and Hurts describe when the variable is useful or harmful; they may be "".
-	Helps string `json:"helps,omitempty"`
-	Hurts string `json:"hurts,omitempty"`
+	Until Version `json:"until,omitzero"`  // the first version that no longer reads it
+	Helps string  `json:"helps,omitempty"` // when the variable is useful; may be ""
+	Hurts string  `json:"hurts,omitempty"` // when it is harmful; may be ""
 	// Scope is the scope in which values must agree.
 	Scope Scope `json:"scope,omitempty"`
 	// Gorun reports whether gorun sets the variable, How under which condition.

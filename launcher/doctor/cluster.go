@@ -34,7 +34,7 @@ type Network struct {
 	Address string `json:"address,omitempty"`
 	// Problems are ordered by severity.
 	Problems []Problem `json:"problems,omitempty"`
-	// Error says why there is no such address, or why nothing was measured; Hint what to do about it.
+	// Error says why there is no such address, or why nothing was measured; Hint says what to do about it.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 }

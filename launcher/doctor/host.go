@@ -245,7 +245,8 @@ type Port struct {
 	// Verbs is the device file; Refused says why it cannot be opened.
 	Verbs   string `json:"verbs,omitempty"`
 	Refused string `json:"refused,omitempty"`
-	// Counters are the existing [RDMACounters]; Growing is how much each grew within the last Watched seconds.
+	// Counters are the existing [RDMACounters]; Growing is how much each grew within the last Watched seconds; Watched
+	// is how long the counters were compared.
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Growing  map[string]int64 `json:"growing,omitempty"`
 	Watched  float64          `json:"watched_seconds,omitempty"`

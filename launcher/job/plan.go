@@ -12,25 +12,23 @@ import (
 
 // Plan is every decision about a job and its ranks, made before the first rank starts.
 type Plan struct {
-	JobID   string          `json:"job"`               // id, known when the job starts
+	JobID   string          `json:"job"`               // the job's id, which is known when it starts
 	RunID   string          `json:"run_id"`            // name of the job, as in torchrun
-	Role    string          `json:"role"`              // of all ranks, as in torchrun
+	Role    string          `json:"role"`              // the role of all ranks, as in torchrun
 	Why     string          `json:"world_size_reason"` // the reason for the number of ranks
-	Nodes   []Node          `json:"nodes"`             // in order: ranks refer to them by index
-	Apps    []AppRun        `json:"programs"`          // ranks refer to them by index
-	Ranks   []Rank          `json:"ranks"`             // by number
+	Nodes   []Node          `json:"nodes"`             // the nodes in order; ranks refer to them by index
+	Apps    []AppRun        `json:"programs"`          // the programs; ranks refer to them by index
+	Ranks   []Rank          `json:"ranks"`             // the ranks by number
 	Store   Store           `json:"store"`             // where ranks meet
-	Common  []plan.Variable `json:"environment"`       // of all ranks
+	Common  []plan.Variable `json:"environment"`       // variables of all ranks
 	Removed []plan.Removal  `json:"removed,omitempty"` // inherited variables that ranks do not get
 	Logs    *Logs           `json:"logs,omitempty"`    // files for ranks' output; absent without files
 	// Stdin says which ranks read the launcher's standard input.
-	Stdin string `json:"stdin"`
-	// Grace is the time that ranks have to stop, Timeout the job's time limit, 0: none.
-	Grace   Seconds `json:"grace_seconds"`
-	Timeout Seconds `json:"timeout_seconds,omitempty"`
-	// Notes are about choices, Warnings about what is probably wrong.
-	Notes    []string `json:"notes,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
+	Stdin    string   `json:"stdin"`
+	Grace    Seconds  `json:"grace_seconds"`             // the time that ranks have to stop
+	Timeout  Seconds  `json:"timeout_seconds,omitempty"` // the job's time limit; absent: none
+	Notes    []string `json:"notes,omitempty"`           // information about choices
+	Warnings []string `json:"warnings,omitempty"`        // what is probably wrong
 	// Unused are hosts without ranks; they are not part of the job.
 	Unused []string `json:"unused_hosts,omitempty"`
 	// Withheld are inherited variables that ranks on other hosts do not get.
@@ -41,10 +39,10 @@ type Plan struct {
 	// Conf are settings that files on the nodes add; it is empty with [TuneOff].
 	Conf []plan.ConfSetting `json:"-"`
 
-	// HangTimeout is how long the job may make no progress, 0: no limit.
+	// HangTimeout is how long the job may make no progress; 0: no limit.
 	HangTimeout Seconds `json:"hang_timeout_seconds,omitempty"`
 	MaxRestarts int     `json:"max_restarts,omitempty"` // how often the job may be restarted
-	// Attempt counts restarts.
+	// Attempt is the number of restarts before this attempt.
 	Attempt int `json:"attempt,omitempty"`
 
 	MPI         MPIMode `json:"mpi"`                         // protocol that gorun speaks to MPI programs

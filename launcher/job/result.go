@@ -92,12 +92,10 @@ type RankEnd struct {
 	// FromEngine is the resource manager that had sent the signal to all ranks.
 	FromEngine string `json:"from_scheduler,omitempty"`
 	// Raised reports that it had written PyTorch's error file, and hung until the launcher ended it by the signal.
-	Raised bool `json:"raised,omitempty"`
-	// MPI is how far it had come in MPI; Abort is its call of MPI_Abort, however its process ended; Unfinalized reports
-	// exit code 0 without MPI_Finalize.
-	MPI         *spec.RankMPI  `json:"mpi,omitempty"`
-	Abort       *spec.MPIAbort `json:"mpi_abort,omitempty"`
-	Unfinalized bool           `json:"mpi_unfinalized,omitempty"`
+	Raised      bool           `json:"raised,omitempty"`
+	MPI         *spec.RankMPI  `json:"mpi,omitempty"`             // how far it had come in MPI
+	Abort       *spec.MPIAbort `json:"mpi_abort,omitempty"`       // its call of MPI_Abort, however its process ended
+	Unfinalized bool           `json:"mpi_unfinalized,omitempty"` // whether it exited 0 without MPI_Finalize
 	// Killed reports that it had not stopped gracefully, and the launcher's SIGKILL ended it.
 	Killed bool `json:"killed,omitempty"`
 }
@@ -141,12 +139,11 @@ type Result struct {
 	// joined, of the first one there.
 	ErrorFile []byte `json:"-"`
 	// First is the rank that failed first, if one did by itself.
-	First *Failure  `json:"first_failure,omitempty"`
-	Ranks []RankEnd `json:"ranks"` // how each rank ended
-	// Elapsed is the time from the start of the ranks to the end of the last. After is the time to the cause: of the last
-	// attempt if a rank failed, else of all.
-	Elapsed Seconds `json:"elapsed_seconds"`
-	After   Seconds `json:"after_seconds"`
+	First   *Failure  `json:"first_failure,omitempty"`
+	Ranks   []RankEnd `json:"ranks"`           // how each rank ended
+	Elapsed Seconds   `json:"elapsed_seconds"` // the time from the start of the ranks to the end of the last
+	// After is the time to the cause: in the last attempt if a rank failed, else from the job's start.
+	After Seconds `json:"after_seconds"`
 	// OutputLost is why output could not be written.
 	OutputLost string `json:"output_lost,omitempty"`
 	// Attempts are the earlier ones of a job that was restarted.

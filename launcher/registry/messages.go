@@ -35,17 +35,16 @@ type Request struct {
 
 // Job describes a job. Its texts may hold control bytes.
 type Job struct {
-	ID      string    `json:"job"`                 // id
-	State   string    `json:"state"`               // running, ending, restarting, suspended
-	Program string    `json:"program"`             // as on the command line
-	Args    []string  `json:"arguments,omitempty"` // of the program
-	PID     int       `json:"pid"`                 // of the launcher
-	Began   time.Time `json:"started_at"`          // when gorun started
-	Attempt int       `json:"attempt,omitempty"`   // counts restarts
-	// NumRanks is the number of ranks, Running the number that run.
-	NumRanks int      `json:"world_size"`
-	Running  int      `json:"running_rank_count"`
-	Hosts    []string `json:"hosts"` // names of the job's nodes, in order
+	ID       string    `json:"job"`                 // id
+	State    string    `json:"state"`               // running, ending, restarting, suspended
+	Program  string    `json:"program"`             // as on the command line
+	Args     []string  `json:"arguments,omitempty"` // of the program
+	PID      int       `json:"pid"`                 // of the launcher
+	Began    time.Time `json:"started_at"`          // when gorun started
+	Attempt  int       `json:"attempt,omitempty"`   // counts restarts
+	NumRanks int       `json:"world_size"`          // number of ranks
+	Running  int       `json:"running_rank_count"`  // number of ranks that run
+	Hosts    []string  `json:"hosts"`               // names of the job's nodes, in order
 	// At is the time of this snapshot.
 	At    time.Time `json:"at"`
 	Ranks []Rank    `json:"ranks,omitempty"` // state of each rank; absent if not requested

@@ -20,11 +20,10 @@ type Process struct {
 	LocalRank int `json:"local_rank"` // number on the node
 	App       int `json:"program"`    // index of its program
 	// Argv replaces the app's.
-	Argv []string `json:"argv,omitempty"`
-	// CPUs are those that it is bound to, Memories the NUMA nodes of MemoryPolicy; empty: its agent's.
-	CPUs         placement.CPUSet `json:"cpus,omitzero"`
-	Memories     placement.CPUSet `json:"memory_nodes,omitzero"`
-	MemoryPolicy MemoryPolicy     `json:"memory_policy,omitempty"`
+	Argv         []string         `json:"argv,omitempty"`
+	CPUs         placement.CPUSet `json:"cpus,omitzero"`           // those that it is bound to; empty: its agent's
+	Memories     placement.CPUSet `json:"memory_nodes,omitzero"`   // the NUMA nodes of the policy
+	MemoryPolicy MemoryPolicy     `json:"memory_policy,omitempty"` // how memory is placed on these nodes
 	// Spawned reports that another rank spawned it while the job ran: it has no log files.
 	Spawned bool `json:"-"`
 }
