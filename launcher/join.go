@@ -56,6 +56,9 @@ func (s *session) joinConfig() (join.Config, error) {
 		Notify:      s.settings.notify,
 		Self:        join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
+	if strings.Contains(strings.ReplaceAll(j.From, "_", "-"), "--rdzv-endpoint") {
+		cfg.AddrOption = fmt.Sprintf("--rdzv-endpoint ADDR:%d", j.Port)
+	}
 	if j.Token == "" && j.Munge {
 		m, err := munge.Find(j.MungeSocket)
 		if err == nil {
@@ -101,7 +104,11 @@ func (s *session) joinError(err error) error {
 			text += fmt.Sprintf(" by %s (pid %d)", name, pid)
 		}
 	}
-	return failure(printable.Text(text))
+	e := failure(printable.Text(text))
+	if s.spec.Join.EngineSignals && s.listener == nil {
+		e.Hint = "start the step with `srun --kill-on-bad-exit`, so that a node that fails ends the others"
+	}
+	return e
 }
 
 // addMembers adds this node, node 0, and those that joined.

@@ -1,13 +1,17 @@
 package launcher
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"gorun/launcher/hosts"
+	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/reach/remote"
+	"gorun/launcher/job"
 )
 
 // All unreachable hosts are in one report, regardless of their names and timeouts.
@@ -32,4 +36,22 @@ func TestMergeErrorsOfHosts(t *testing.T) {
 	assert.EqualError(t, flatten(s.joinErrors(errs))[0], "h[1-3]: connect: no route to the host (after 15s)")
 	assert.EqualError(t, flatten(s.joinErrors([]error{errs[0], nil, nil}))[0],
 		"h1: connect: no route to ann@h1:22 (10.0.0.1) (after 15s)")
+}
+
+// The option is the user's own, and node 0 of a step of Slurm learns from srun alone that another node has failed.
+func TestMessagesOfANodeThatCannotJoin(t *testing.T) {
+	for from, want := range map[string]string{
+		"--nnodes 2, --rdzv_endpoint n1:7": "--rdzv-endpoint ADDR:7", "--nnodes 2, --master-addr n1": "",
+	} {
+		s := newSession(Spec{Join: &job.JoinSpec{From: from, Port: 7, EngineSignals: true}}, nil)
+		cfg, err := s.joinConfig()
+		require.NoError(t, err)
+		assert.Equal(t, want, cfg.AddrOption)
+		refused, _ := errors.AsType[*Error](s.joinError(errors.New("refused")))
+		assert.Equal(t, "start the step with `srun --kill-on-bad-exit`, so that a node that fails ends the others",
+			refused.Hint)
+		s.listener = &join.Head{}
+		here, _ := errors.AsType[*Error](s.joinError(errors.New("not all nodes joined")))
+		assert.Empty(t, here.Hint)
+	}
 }

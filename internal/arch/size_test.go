@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 754_489
-	maxTestTokens = 708_773
+	maxTokens     = 755_500
+	maxTestTokens = 709_700
 )
 
 func TestTokens(t *testing.T) {

@@ -53,6 +53,8 @@ type Config struct {
 
 	// RankPerNode says that each node is one rank; messages then count ranks.
 	RankPerNode bool
+	// AddrOption is the option that names Addr, for a message; "" is --master-addr.
+	AddrOption string
 	// HostsExist says that the host of node 0 is known to exist, as one of a resource manager's job. A name that does not
 	// resolve then fails early.
 	HostsExist bool

@@ -177,8 +177,11 @@ func (d *dialer) tryPort(ctx context.Context, port int, failed func()) (o outcom
 		isTelling := port == d.cfg.Port || isRefused(err) // only the first port is expected to answer
 		if isTelling && time.Since(began) >= noticeDelay/2 && ctx.Err() == nil {
 			d.waitsForHead.Do(func() {
-				d.cfg.Notify(fmt.Sprintf("waiting for node 0 at %s, up to %v (%v)", d.cfg.endpoint(),
-					d.cfg.Timeout, describe(err)))
+				limit := d.cfg.Timeout
+				if !unknown.began.IsZero() && d.cfg.HostsExist {
+					limit = min(limit, nameTimeout)
+				}
+				d.cfg.Notify(fmt.Sprintf("waiting for node 0 at %s, up to %v (%v)", d.cfg.endpoint(), limit, describe(err)))
 			})
 		}
 		if !pause(wait/2+rand.N(wait/2), ctx.Done(), d.cfg.NoRetry) { // #nosec G404 -- a pause is no secret
@@ -209,8 +212,8 @@ func (d *dialer) fatal(err error, unknown, started *stopwatch) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		if d.cfg.HostsExist && unknown.exceeds(nameTimeout) {
 			return fmt.Errorf(
-				"cannot resolve node 0's name %s for %v: %s; name its address with --master-addr ADDR",
-				printable.Text(d.cfg.Addr), nameTimeout, describe(err))
+				"cannot resolve node 0's name %s for %v: %s; name its address with %s",
+				printable.Text(d.cfg.Addr), nameTimeout, describe(err), cmp.Or(d.cfg.AddrOption, "--master-addr ADDR"))
 		}
 		return nil
 	}

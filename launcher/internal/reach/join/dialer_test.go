@@ -133,6 +133,9 @@ func TestNameThatNobodyKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := settings(1, 2, 1, nil)
 		cfg.Addr, cfg.HostsExist, cfg.Timeout = "n1", true, 15*time.Minute
+		cfg.AddrOption = "--rdzv-endpoint ADDR:1"
+		notices := make(chan string, 9)
+		cfg.Notify = func(text string) { notices <- text }
 		cfg, err := cfg.complete()
 		require.NoError(t, err)
 		begun := time.Now()
@@ -144,7 +147,8 @@ func TestNameThatNobodyKnows(t *testing.T) {
 		}}
 		_, err = d.join(t.Context())
 		require.EqualError(t, err,
-			"cannot resolve node 0's name n1 for 30s: lookup n1: no such host; name its address with --master-addr ADDR")
+			"cannot resolve node 0's name n1 for 30s: lookup n1: no such host; name its address with "+cfg.AddrOption)
+		require.Equal(t, "waiting for node 0 at n1:1, up to 30s (lookup n1: no such host)", <-notices)
 		require.InDelta(t, 71*time.Second, time.Since(begun), float64(3*time.Second))
 	})
 }

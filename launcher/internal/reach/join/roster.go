@@ -235,7 +235,7 @@ func (h *Head) progress() string {
 	if h.cfg.RankPerNode {
 		name = "rank 0's gorun"
 	}
-	return name + " waits at " + h.cfg.endpoint() + ": " + h.describeMembers()
+	return fmt.Sprintf("%s waits at %s, up to %v: %s", name, h.cfg.endpoint(), h.cfg.Timeout, h.describeMembers())
 }
 
 // describeMembers counts and names the nodes; the head's lock is held.
