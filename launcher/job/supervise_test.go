@@ -181,7 +181,8 @@ func (v values) event(name string) Event {
 	case "exited":
 		return Exited{PeerLost: v.m["peer"] == "lost", Exit: spec.Exit{
 			Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at,
-			RaisedAt: v.at("raised"), SignalledAt: v.at("asked"), MPI: v.mpi(),
+			OthersBehind: v.m["others"] == "behind",
+			RaisedAt:     v.at("raised"), SignalledAt: v.at("asked"), MPI: v.mpi(),
 		}}
 	case "gone":
 		return CleanedUp{Node: v.int("node")}

@@ -16,6 +16,8 @@ const (
 	maxOrphanGrace = 10 * time.Second
 	// failureDelay is how long ranks that fail together may take: four interpreters end up to 200 ms apart on a busy host.
 	failureDelay = 200 * time.Millisecond
+	// maxStartDelay bounds how long ranks may take that are behind one that failed as it started: as long as that took.
+	maxStartDelay = 1500 * time.Millisecond
 	// peerDelay is how long a rank may take to end after its connections have closed.
 	peerDelay = time.Second
 	// noteDelay is how long ranks may take to stop before a note says so.
@@ -318,8 +320,11 @@ func (s *Supervisor) tolerate(r *rankState) []Order {
 // the same way, and the peer that a rank lost, which failed first.
 func (s *Supervisor) awaitOthers(r *rankState) []Order {
 	delay := failureDelay
-	if r.exit.PeerLost || s.maybeEngine(r) {
+	switch {
+	case r.exit.PeerLost || s.maybeEngine(r):
 		delay = peerDelay
+	case r.exit.OthersBehind:
+		delay = max(delay, min(time.Duration(s.since(r.exit.At)), maxStartDelay))
 	}
 	if s.phase != phaseRunning || s.awaiting > 0 && s.awaiting <= delay {
 		return nil
@@ -376,7 +381,8 @@ func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order
 	if s.phase != phaseRunning {
 		return nil
 	}
-	if s.awaiting == failureDelay && cause != CauseSignal && cause != CauseEngine { // the failure came first
+	if s.awaiting > 0 && s.awaiting != peerDelay && cause != CauseSignal && cause != CauseEngine {
+		// the failure came first
 		cause, s.text, s.hint = CauseRank, "", ""
 	}
 	s.phase, s.cause, s.stopSignal, s.stoppedAt = phaseStopping, cause, sig, at

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
@@ -68,4 +69,18 @@ func TestAFileOfHostsHoldsUpNobody(t *testing.T) {
 	}()
 	<-returned // although the answer is never read
 	require.ErrorContains(t, <-answered, "/does/not/exist")
+}
+
+// Only a rank that has not come as far, and works, may fail as another one did when it started.
+func TestRanksBehindOneThatFailed(t *testing.T) {
+	for want, pairs := range map[bool][][2]process.Proc{
+		true: {{{State: 'R', CPU: 2}, {CPU: 5}}, {{State: 'D'}, {CPU: 1}}},
+		false: {
+			{{State: 'R', CPU: 5}, {CPU: 5}}, {{State: 'S', CPU: 2}, {CPU: 5}}, {{State: 'R', CPU: 2}, {CPU: 5000}},
+		},
+	} {
+		for _, pair := range pairs {
+			assert.Equal(t, want, isBehind(pair[0], pair[1]), pair)
+		}
+	}
 }

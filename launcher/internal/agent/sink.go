@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"syscall"
 	"time"
 
@@ -116,6 +117,7 @@ func (a *Agent) firstError() (first *spec.Exit) {
 // addNodeDetails adds to a failed rank's exit what only its node knows.
 func (j *job) addNodeDetails(e *spec.Exit, row wire.Row) {
 	e.ErrorFile, e.RaisedAt = j.readErrorFile(row)
+	e.OthersBehind = e.SignalledAt.IsZero() && j.othersBehind(e.PID)
 	if j.logs != nil && !row.Spawned {
 		e.LastLines = j.logs.Last(row.LocalRank, lastLines)
 	}
@@ -125,6 +127,32 @@ func (j *job) addNodeDetails(e *spec.Exit, row wire.Row) {
 	if e.Signal == syscall.SIGKILL && e.Timer == "" && !j.signals.killed.Load() {
 		j.explainOOM(e, len(j.rows()))
 	}
+}
+
+// Limits of the search for ranks that are behind one that failed.
+const (
+	maxStart       = 10 * time.Second // CPU time
+	maxBehindReads = 64
+)
+
+// othersBehind reports whether ranks of this node are behind one that has failed.
+func (j *job) othersBehind(pid int) bool {
+	failed, err := process.Describe(pid) // not reaped yet
+	rows := j.rows()
+	return err == nil && slices.ContainsFunc(rows[:min(len(rows), maxBehindReads)], func(row wire.Row) bool {
+		r := j.rank(row.Rank)
+		if r == nil || r.end.Load() != nil {
+			return false
+		}
+		other, err := process.Describe(int(r.pid.Load()))
+		return err == nil && isBehind(other, failed)
+	})
+}
+
+// isBehind reports whether a process has used less CPU time than one that failed as it started, and wants more: on a
+// busy host it comes to the same point later.
+func isBehind(p, failed process.Proc) bool {
+	return (p.State == 'R' || p.State == 'D') && failed.CPU.Duration() < maxStart && 10*p.CPU < 9*failed.CPU
 }
 
 // lastLines is the number of lines of a log file sent for the report.

@@ -18,6 +18,8 @@ type Exit struct {
 	RaisedAt time.Time
 	// SignalledAt is when its node first signalled ranks to stop, by the clock of At; zero if it has not.
 	SignalledAt time.Time
+	// OthersBehind reports that it failed while ranks of its node ran that were still starting: they may fail alike.
+	OthersBehind bool
 	// ErrorFile is the content of the error file that the rank wrote.
 	ErrorFile []byte
 	// OOM describes why the kernel killed it for lack of memory; "" if it did not.
