@@ -19,6 +19,7 @@ type OOMKills struct {
 	before  oomCount
 	log     *kernelLog // nil: not readable
 	victims []oomVictim
+	counted map[int]bool // processes of which the counter alone says that they were killed
 }
 
 // OOMKill describes how a process was killed for lack of memory.
@@ -69,6 +70,12 @@ func (o *OOMKills) Killed(pid int) (OOMKill, bool) {
 		now = o.counter.read()
 	}
 	kill, ok := o.judge(pid, now)
+	if ok && !slices.ContainsFunc(o.victims, func(v oomVictim) bool { return v.PID == pid }) {
+		if o.counted == nil {
+			o.counted = map[int]bool{}
+		}
+		o.counted[pid] = true
+	}
 	if ok && kill.Limit == 0 && kill.Host {
 		kill.Limit = hostMemory()
 	}
@@ -85,7 +92,7 @@ func (o *OOMKills) judge(pid int, now oomCount) (k OOMKill, ok bool) {
 	switch {
 	case i >= 0:
 		k.Host = o.victims[i].Global
-	case !counted || kills <= o.others():
+	case !counted || kills <= o.others()+uint64(len(o.counted)) && !o.counted[pid]:
 		return k, false
 	default:
 		k.Host = now.limit == 0

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,6 +32,7 @@ func TestOOMKills(t *testing.T) {
 			OOMKill{Evidence: "memory.events oom_kill 3→4", Host: true},
 			true,
 		},
+		{"two were killed", "oom_kill 5\n", limited, nil, OOMKill{"memory.events oom_kill 3→5", 2 << 30, false}, true},
 		{"nothing was counted", "oom_kill 3\n", limited, nil, OOMKill{}, false},
 		{
 			"counter and log", "oom_kill 4\n", limited, logged(rank),
@@ -82,6 +84,8 @@ func TestOOMKills(t *testing.T) {
 			assert.Equal(t, tt.want, got)
 			_, again := o.Killed(7)
 			assert.Equal(t, tt.ok, again, "a later look knows as much")
+			_, ok = o.Killed(70)
+			assert.Equal(t, strings.HasSuffix(tt.kills, "5\n") && tt.log == nil, ok, "each kill has one victim")
 		})
 	}
 }

@@ -1,7 +1,9 @@
 package process
 
 import (
+	"slices"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -120,12 +122,17 @@ func (s *spawner) unpark() {
 		if s.g.paused[stream].Load() {
 			continue
 		}
-		for _, r := range s.parked[stream] {
-			_ = s.watch(r.end[stream], r.index<<2|int32(stream))
+		s.parked[stream] = slices.DeleteFunc(s.parked[stream], func(r *rank) bool {
+			return s.watch(r.end[stream], r.index<<2|int32(stream)) != unix.ENOSPC
+		})
+		if len(s.parked[stream]) > 0 { // this user's limit of watches was reached meanwhile
+			time.AfterFunc(watchRetry, func() { s.post(s.unpark) })
 		}
-		s.parked[stream] = s.parked[stream][:0]
 	}
 }
+
+// watchRetry is the time between attempts to watch a resumed stream.
+const watchRetry = time.Second
 
 // Pause stops reading stream 1 or 2 of all ranks, which block in write once their pipes are full. Each spawner thread
 // may still deliver what it is reading at the moment.

@@ -16,17 +16,21 @@ func (s *spawner) start(b *batch, r *rank) *StartError {
 	var ends childEnds
 	defer ends.close()
 	if err := s.connect(r, &ends); err != nil {
-		r.disconnect()
+		s.disconnect(r)
 		return b.failure(r, "open standard streams", "", err)
 	}
 	if err := s.connectSocket(r, &ends); err != nil {
-		r.disconnect()
+		s.disconnect(r)
 		return b.failure(r, "make a pair of sockets", "", err)
+	}
+	if err := s.watchStreams(r); err != nil {
+		s.disconnect(r)
+		return b.failure(r, opWatch, "", err)
 	}
 	s.child.Launcher, s.child.OpenFiles, s.child.Cgroup = b.launcher, b.openFiles, s.spawnCgroup(b)
 	pid := s.vfork()
 	if c := &s.child; c.Errno != 0 {
-		r.disconnect()
+		s.disconnect(r)
 		return b.failure(r, c.Failed.String(), r.failedPath(c.Failed, b), c.Errno)
 	}
 	s.track(r, pid)
@@ -41,10 +45,25 @@ func (s *spawner) spawnCgroup(b *batch) int32 {
 	return int32(b.common.Cgroup.CloneFD())
 }
 
-// track reports a rank as started and watches its descriptors. The caller closes our copies of the rank's ends
-// afterwards, so end-of-file cannot come before.
-func (s *spawner) track(r *rank, pid int) {
+// watchStreams watches what a rank will write to. Nobody polls before track, and the caller closes our copies of the
+// rank's ends after it, so end-of-file cannot come before.
+func (s *spawner) watchStreams(r *rank) error {
 	r.index = int32(len(s.ranks))
+	for stream, fd := range r.end {
+		if fd >= 0 {
+			if err := s.watch(fd, r.index<<2|int32(stream)); err != nil {
+				return err
+			}
+		}
+	}
+	if r.socket > 0 {
+		return s.watch(r.socket, r.index<<2|socketTag)
+	}
+	return nil
+}
+
+// track reports a rank as started and watches for its end.
+func (s *spawner) track(r *rank, pid int) {
 	s.ranks = append(s.ranks, r)
 	s.alive++
 	r.pid.Store(int32(pid))
@@ -52,14 +71,6 @@ func (s *spawner) track(r *rank, pid int) {
 	s.g.sink.Started(r.ID, pid)
 	if s.child.BindErr != (BindError{}) {
 		s.g.sink.BindFailed(r.ID, s.child.BindErr)
-	}
-	for stream, fd := range r.end {
-		if fd >= 0 {
-			_ = s.watch(fd, r.index<<2|int32(stream))
-		}
-	}
-	if r.socket > 0 {
-		_ = s.watch(r.socket, r.index<<2|socketTag)
 	}
 	s.watchExit(r)
 }
@@ -157,10 +168,11 @@ func (r *rank) connectPipe(i int, ends *childEnds) (int32, error) {
 	return ends.add(writer), nil
 }
 
-// disconnect closes our ends of a rank that could not be started and is not watched yet.
-func (r *rank) disconnect() {
+// disconnect closes our ends of a rank that could not be started.
+func (s *spawner) disconnect(r *rank) {
 	for i, fd := range r.end {
 		if fd >= 0 {
+			s.unwatch(fd)
 			unix.Close(int(fd))
 			r.end[i] = -1
 		}
@@ -168,10 +180,7 @@ func (r *rank) disconnect() {
 	if in := r.input.Swap(nil); in != nil {
 		in.abandon()
 	}
-	if r.socket > 0 {
-		unix.Close(int(r.socket))
-		r.socket = 0
-	}
+	s.closeSocket(r)
 }
 
 // aboveStandardBoth is aboveStandard for two new descriptors. It closes both on error.

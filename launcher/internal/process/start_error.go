@@ -35,6 +35,9 @@ func (e *StartError) Error() string {
 
 func (e *StartError) Unwrap() error { return e.Err }
 
+// opWatch is the operation of watching a rank's pipes.
+const opWatch = "watch its output"
+
 // failure adds the cause to an error of starting r.
 func (b *batch) failure(r *rank, op, path string, err error) *StartError {
 	e := &StartError{ID: r.ID, Op: op, Path: path, Err: err}
@@ -43,6 +46,8 @@ func (b *batch) failure(r *rank, op, path string, err error) *StartError {
 		e.Cause = b.tooBig(r)
 	case op == kernel.StepExec.String():
 		e.Cause = execCause(b.fileOf(r), err)
+	case op == opWatch && errors.Is(err, syscall.ENOSPC):
+		e.Cause = "this user's limit of watched descriptors is reached (sysctl fs.epoll.max_user_watches)"
 	default:
 		e.Cause = LimitFor(err, len(b.ranks), b.common.perRank())
 	}
