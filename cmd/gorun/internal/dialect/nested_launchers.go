@@ -67,9 +67,20 @@ func (p *Line) limitLaunchers() {
 		if inJob {
 			where = ""
 		}
-		app.Alone = &job.Alone{InJob: inJob, Why: name + " as the program of several ranks" + where +
-			": each would start a job of its own: " + p.withoutLauncher(*app, name, args, counted)}
+		why := name + " as the program of several ranks" + where + ": each would start a job of its own: " +
+			p.withoutLauncher(*app, name, args, counted)
+		if meant := counted && mayNest(path.Base(name)); !meant {
+			app.Alone = &job.Alone{InJob: inJob, Why: why}
+		} else if app.NumRanks > 1 {
+			p.Note(why)
+		}
 	}
+}
+
+// mayNest reports whether several ranks may each start ranks with a launcher that names their number: MPI's launchers
+// and gorun work in a rank. torchrun's ranks would compete for the same GPUs, and srun's wait for the job's CPUs.
+func mayNest(launcher string) bool {
+	return launcher != "srun" && slices.Contains(nestedLaunchers, launcher)
 }
 
 // withoutLauncher says how to start the job without a launcher, and how to start several jobs with it. A number of

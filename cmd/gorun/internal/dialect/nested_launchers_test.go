@@ -15,7 +15,7 @@ func TestLaunchersAsPrograms(t *testing.T) {
 		"-H a:2 -- /x/mpirun -x A=1 b":              "run `gorun -H a:2 -x A=1 b`, or ",
 		"python3 -u -m torch.distributed.run x":     "run `gorun x`, or for several jobs `gorun sh -c 'exec python3 -u -m ",
 		"-m torch.distributed.run x":                "run `gorun x`, or for several jobs `gorun sh -c 'exec python3 -m ",
-		"gorun -n 2 x":                              "run `gorun -n 2 x`, or ",
+		"gorun ./x":                                 "run `gorun ./x`, or ",
 		"srun -N 2 x":                               "leave srun out, or for several jobs `gorun sh -c ",
 		"-n 1 true : -n 2 deepspeed --num_gpus 2 x": "leave deepspeed out",
 	} {
@@ -34,6 +34,11 @@ func TestLaunchersAsPrograms(t *testing.T) {
 		"x srun", "-m srun", "srun.py", "srun/x", "torchrun --help", "torchrun --nnodes 2 x", "python3 -m", "python3 x -m",
 	} {
 		require.Nil(t, mustParse(t, "gorun "+program, allocation...).Spec.Apps[0].Alone, program)
+	}
+	for line, notes := range map[string]int{"gorun -n 2 x": 0, "-n 2 gorun -n 2 x": 1, "-n 2 mpirun -np 2 x": 1} {
+		inv := mustParse(t, "gorun "+line)
+		require.Nil(t, inv.Spec.Apps[0].Alone, line)
+		require.Len(t, inv.Notes, notes, line)
 	}
 	require.False(t, mustParse(t, "gorun mpirun -H a,b x", allocation...).Spec.Apps[0].Alone.InJob)
 }
