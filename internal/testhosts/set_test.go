@@ -229,7 +229,7 @@ func TestHolder(t *testing.T) {
 	if os.Getenv(holderVariable) == "" {
 		return
 	}
-	set, err := Start(Config{Hosts: 2})
+	set, err := Start(Config{Hosts: 2, PrivateHome: true})
 	require.NoError(t, err)
 	require.NoError(t, set.Command("h1", "setsid", "-f", "sleep", "4242").Run())
 	require.NoError(t, set.Command(Head, "setsid", "-f", "sleep", "4242").Run())
@@ -308,7 +308,7 @@ func TestNoNames(t *testing.T) {
 func TestDetachedSetIsLoaded(t *testing.T) {
 	t.Parallel()
 	testneeds.Hosts(t)
-	made, err := Start(Config{Hosts: 2, Detached: true})
+	made, err := Start(Config{Hosts: 2, PrivateHome: true, Detached: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, made.Down()) })
 	require.NoError(t, made.Crash("h2"))

@@ -29,6 +29,7 @@ func command(t *testing.T) func(dir string, args ...string) (string, error) {
 
 func TestCommand(t *testing.T) {
 	testneeds.Hosts(t)
+	t.Setenv("TESTHOSTS_OPTIONS", "private-home")
 	run := command(t)
 	dir, err := run("", "up", "2")
 	require.NoError(t, err, dir)
