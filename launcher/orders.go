@@ -15,7 +15,7 @@ func (h *head) execute(orders []job.Order) (notes []string) {
 		case job.Note:
 			notes = append(notes, o.Text)
 		case job.Signal:
-			h.broadcast(&wire.Signal{Signal: o.Signal, Group: o.Group})
+			h.broadcast(&wire.Signal{Signal: o.Signal, Group: o.Group, LeadersFirst: o.LeadersFirst})
 		case job.Kill:
 			h.broadcast(&wire.Kill{})
 		case job.Cleanup:

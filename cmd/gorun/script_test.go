@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -256,7 +257,10 @@ func entry(ts *testscript.TestScript, neg bool, args []string) {
 //	timer=SCOPE,N,SIGNAL make PyTorch's file timer of that name expire N seconds ago
 //	timers=TEXT         write a line to the pipe of file timers; @PID and @PPID are the rank's and the launcher's
 //	get=WHAT            print the first and the last line of the health check's response to "WHAT HTTP/1.1"
-//	tell=N              send that signal to the launcher
+//	tell=N              send that signal to the launcher, even from below sh
+//	helped              from now on, SIGTERM has it print whether a helper still answers, and exit
+//	deaf                ignore SIGTERM
+//	child               start a child that SIGTERM has print "asked", and exit
 //	wait, hang          wait for a signal; wait for ever
 func rank() {
 	for _, act := range os.Args[1:] {
@@ -292,13 +296,59 @@ var acts = map[string]func(value string){
 	"wait":    func(string) { _ = unix.Pause() },
 	"hang":    func(string) { time.Sleep(time.Hour) },
 	"tell":    tell,
+	"helped":  beHelped,
+	"deaf":    func(string) { signal.Ignore(unix.SIGTERM) },
+	"child":   startChild,
+	"asked":   func(string) { onTerm(func() { fmt.Println("asked") }) },
 	"timer":   setTimer,
 	"timers":  writeTimers,
 	"get":     askHealth,
 }
 
 // tell sends a signal to the launcher, which handles signals once its first rank runs.
-func tell(signal string) { _ = unix.Kill(os.Getppid(), unix.Signal(number(signal))) }
+func tell(sig string) {
+	launcher := os.Getppid()
+	if parent := fmt.Sprint("/proc/", launcher); string(proc(parent, "comm")) == "sh\n" {
+		launcher = number(statusLine(parent, "PPid"))
+	}
+	_ = unix.Kill(launcher, unix.Signal(number(sig)))
+}
+
+func onTerm(do func()) {
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, unix.SIGTERM)
+	go func() {
+		<-terms
+		do()
+		os.Exit(0)
+	}()
+}
+
+func beHelped(string) {
+	helper := exec.Command("cat")
+	in, err := helper.StdinPipe()
+	must(err)
+	out, err := helper.StdoutPipe()
+	must(err)
+	must(helper.Start())
+	onTerm(func() {
+		_, _ = io.WriteString(in, "saved\n")
+		answer, err := bufio.NewReader(out).ReadString('\n')
+		fmt.Print(answer)
+		must(err)
+	})
+}
+
+func startChild(string) {
+	child := exec.Command(os.Args[0], "asked", "out=ready", "hang")
+	out, err := child.StdoutPipe()
+	must(err)
+	must(child.Start())
+	lines := bufio.NewReader(out)
+	_, err = lines.ReadString('\n')
+	must(err)
+	go func() { _, _ = io.Copy(os.Stdout, lines) }()
+}
 
 // setTimer sends the request of PyTorch's FileTimerClient.
 func setTimer(timer string) {

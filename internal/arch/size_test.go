@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 755_130
-	maxTestTokens = 709_700
+	maxTokens     = 756_100
+	maxTestTokens = 710_200
 )
 
 func TestTokens(t *testing.T) {

@@ -99,7 +99,7 @@ func (s *Supervisor) engineExpired() []Order {
 	case s.pending != nil && s.phase == phaseRunning:
 		return s.stopBySignal(*s.pending)
 	case s.cause == CauseEngine && s.phase == phaseStopping && s.ranksLeft():
-		return []Order{Signal{Signal: s.stopSignal, Group: true}}
+		return []Order{stopSignal(s.stopSignal)}
 	}
 	return nil
 }

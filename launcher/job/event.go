@@ -144,6 +144,8 @@ type Signal struct {
 	Signal syscall.Signal
 	// Group sends it to each rank's process group, not to its process alone.
 	Group bool
+	// LeadersFirst, with Group, lets helpers wait until the rank has ended, or its time is over.
+	LeadersFirst bool
 }
 
 // Kill sends SIGKILL to every process of the job on every node.

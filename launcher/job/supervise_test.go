@@ -222,6 +222,9 @@ func orderLines(orders []Order) (lines []string) {
 			if o.Group {
 				to = "groups"
 			}
+			if o.LeadersFirst {
+				to += ", leaders first"
+			}
 			lines = append(lines, fmt.Sprintf("signal %s to %s", unix.SignalName(o.Signal), to))
 		case Kill:
 			lines = append(lines, "kill")

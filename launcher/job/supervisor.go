@@ -389,7 +389,7 @@ func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order
 	if !s.ranksLeft() {
 		return nil
 	}
-	orders := []Order{Signal{Signal: sig, Group: true}}
+	orders := []Order{stopSignal(sig)}
 	if s.suspended {
 		orders = append(orders, Resume{})
 	}
@@ -398,6 +398,13 @@ func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order
 		orders = append(orders, Arm{TimerNote, noteDelay})
 	}
 	return orders
+}
+
+// stopSignal is the first signal of an end. Ctrl-C reaches all at once, as on a terminal: a Python program waits for
+// its child processes after it. Others reach helpers, such as PyTorch's data loaders, when the rank has saved what it
+// needs them for.
+func stopSignal(sig syscall.Signal) Signal {
+	return Signal{Signal: sig, Group: true, LeadersFirst: sig != syscall.SIGINT}
 }
 
 // noteAlive notes for which ranks the end of the job waits.

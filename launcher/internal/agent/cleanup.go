@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"syscall"
 	"time"
 
 	"gorun/launcher/internal/process"
@@ -12,6 +11,7 @@ import (
 
 const (
 	killTimeout  = 2 * time.Second       // of a sweep, while new processes keep appearing
+	passOnDelay  = 50 * time.Millisecond // for more ranks to end before their helpers are looked for
 	eofTimeout   = 20 * time.Millisecond // for streams to close if no orphan holds them
 	reapPeriod   = 10 * time.Second      // between looks for adopted zombies
 	settleDelay  = 10 * time.Millisecond // before set-up that instant jobs do without
@@ -86,7 +86,7 @@ func (j *job) sweepReaped(grace time.Duration, reaped process.Ticks) []process.P
 
 // terminate sends SIGTERM, waits for the grace period, and sends SIGKILL. It returns the processes that are left.
 func terminate(t process.Target, grace time.Duration) []process.Proc {
-	if grace > 0 && t.Signal(syscall.SIGTERM) > 0 && t.WaitGone(grace) {
+	if grace > 0 && t.Terminate(grace) {
 		return nil
 	}
 	return t.KillAll(killTimeout)

@@ -48,6 +48,7 @@ type lifecycle struct {
 	cleanedUp     atomic.Bool // nothing is left, another attempt may start
 	killSweep     atomic.Bool // a sweep after a Kill frame is running
 	reapScheduled atomic.Bool
+	passingOn     atomic.Bool // passOnSoon was called and will act
 }
 
 // startGate is held while ranks are started or reaped. It is closed when the job ends; neither happens any more then.
@@ -102,6 +103,7 @@ type rank struct {
 	streams  atomic.Int32               // open output streams
 	printed  atomic.Int64               // bytes of output
 	expired  atomic.Pointer[string]     // scope of the PyTorch timer that ended it
+	helpers  atomic.Bool                // have not got the signal that its leaders got
 	query    atomic.Pointer[stackQuery] // pending
 }
 
@@ -135,7 +137,7 @@ func (j *job) handle(f wire.Frame) error {
 		j.signal(wire.Signal{Signal: syscall.SIGSTOP, Group: true})
 		return j.agent.link.Send(&wire.Suspend{})
 	case wire.TypeKill:
-		j.kill()
+		j.timeOver()
 	case wire.TypeCredit:
 		return do(f, func(c wire.Credit) { j.credit.add(c.Stream, c.Bytes) })
 	case wire.TypeStdin:

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/wire"
 )
 
@@ -18,7 +19,7 @@ type signals struct {
 	killed       atomic.Bool               // SIGKILLs may be our own
 	firstRequest atomic.Pointer[time.Time] // of an end; atomic, as a spawner thread must not wait for mu
 	engine       *engineSignals            // sent by a resource manager
-	filesNoted   bool                      // before a SIGTERM; owned by the agent's loop
+	filesNoted   atomic.Bool               // before a SIGTERM
 }
 
 // requestEnd notes that ranks are requested to end. Call it before they get the signal.
@@ -43,7 +44,9 @@ func (s *signals) endRequestedAt() time.Time {
 func (j *job) signal(s wire.Signal) {
 	ends := s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT
 	if ends {
-		j.signals.filesNoted = j.signals.filesNoted || s.Signal == syscall.SIGTERM
+		if s.Signal == syscall.SIGTERM {
+			j.signals.filesNoted.Store(true)
+		}
 		j.mpi.noteMappedFiles()
 	} else if s.Group {
 		j.mpi.suspend(s.Signal == syscall.SIGSTOP)
@@ -64,21 +67,85 @@ func (j *job) signal(s wire.Signal) {
 }
 
 func (j *job) deliver(s wire.Signal, rows []wire.Row) {
+	var wrapped []int
 	for _, row := range rows {
 		id, r := row.Rank, j.rank(row.Rank)
 		switch {
 		case r == nil, r.pid.Load() == 0:
+		case s.LeadersFirst:
+			r.helpers.Store(true)
+			if pid := int(r.pid.Load()); process.LeavesWork(pid) {
+				wrapped = append(wrapped, pid)
+			} else {
+				_ = j.group.SignalProcess(id, s.Signal)
+			}
 		case s.Group:
 			_ = j.group.Signal(id, s.Signal) // it may have exited
 		default:
 			_ = j.group.SignalProcess(id, s.Signal)
 		}
 	}
+	signalLeaders(wrapped, s.Signal)
+}
+
+// signalLeaders signals the leaders in the sessions of ranks.
+func signalLeaders(pids []int, sig syscall.Signal) {
+	if len(pids) == 0 {
+		return
+	}
+	members, _ := process.Members(pids)
+	for _, procs := range members {
+		for _, p := range process.Leaders(procs) {
+			_ = p.Signal(sig) // it may have exited
+		}
+	}
+}
+
+// passOn sends SIGTERM to what an ended rank has left, if the rank got a signal to end and its helpers did not. Ranks
+// tend to end together, and one look at all processes is for all of them.
+func (j *job) passOn(r *rank) {
+	if !r.helpers.Load() || j.passingOn.Swap(true) {
+		return
+	}
+	j.timers.after(passOnDelay, func() {
+		j.passingOn.Store(false)
+		var ended []int
+		for _, r := range j.roster.Load().ranks {
+			if r.end.Load() != nil && r.helpers.Swap(false) {
+				ended = append(ended, int(r.pid.Load()))
+			}
+		}
+		signalLeaders(ended, syscall.SIGTERM)
+	})
+}
+
+// timeOver kills the ranks, after a last call to the helpers of those that have used up the time they had to end.
+func (j *job) timeOver() {
+	var late []int
+	for _, r := range j.roster.Load().ranks {
+		if r.end.Load() == nil && r.helpers.Swap(false) {
+			late = append(late, int(r.pid.Load()))
+		}
+	}
+	called := false
+	if len(late) > 0 {
+		members, _ := process.Members(late)
+		for rank, procs := range members {
+			for _, p := range procs {
+				called = p.PID != rank && p.Signal(syscall.SIGTERM) == nil || called
+			}
+		}
+	}
+	if called {
+		j.timers.after(process.LastCall, j.kill)
+	} else {
+		j.kill()
+	}
 }
 
 // kill kills every process of the job on this node.
 func (j *job) kill() {
-	if !j.signals.filesNoted {
+	if !j.signals.filesNoted.Load() {
 		j.mpi.noteMappedFiles()
 	}
 	j.signals.mu.Lock()

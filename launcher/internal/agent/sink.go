@@ -82,6 +82,7 @@ func (s sink) Exited(id int, status process.Status, at time.Time) {
 		s.addNodeDetails(&e, r.row)
 	}
 	r.end.Store(&e)
+	s.passOn(r)
 	s.mpi.afterSession(id, func() {
 		exit := e
 		exit.MPI = s.mpi.state(id)

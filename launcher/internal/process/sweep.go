@@ -70,37 +70,43 @@ func (t Target) Find() ([]Proc, error) {
 	return s.find()
 }
 
-// Signal sends sig to every process of the job and returns the number of processes signalled.
-func (t Target) Signal(sig unix.Signal) (n int) {
-	s, err := t.begin()
-	if err != nil {
-		return 0
-	}
-	defer s.close()
-	_ = s.scan(func(p Proc) {
-		if s.signal(p, sig) {
-			n++
-		}
-	})
-	return n
-}
-
-// WaitGone waits up to limit until no process of the job is left, and reports whether that is so.
-func (t Target) WaitGone(limit time.Duration) bool {
+// Terminate sends SIGTERM to every process of the job, to [Leaders] first and to others once their leader is gone, and
+// waits up to limit until none is left. Helpers whose leader is still there then get SIGTERM, too, and [LastCall] to
+// end. It reports whether none is left.
+func (t Target) Terminate(limit time.Duration) bool {
 	s, err := t.begin()
 	if err != nil {
 		return false
 	}
 	defer s.close()
-	for deadline := time.Now().Add(limit); ; {
+	signalled := map[identity]bool{}
+	for deadline, late := time.Now().Add(limit), false; ; {
 		found, err := s.find()
-		if err == nil && len(found) == 0 && s.conclusive() {
+		switch {
+		case err != nil:
+			return false
+		case len(found) == 0 && s.conclusive():
 			return true
+		case time.Now().Before(deadline):
+		case late:
+			return false
+		default:
+			deadline, late = time.Now().Add(LastCall), true
 		}
-		if err != nil || !time.Now().Before(deadline) {
+		due, fresh := found, false
+		if !late {
+			due = Leaders(found)
+		}
+		for _, p := range due {
+			if !signalled[p.identity()] {
+				fresh, signalled[p.identity()] = true, true
+				s.signal(p, unix.SIGTERM)
+			}
+		}
+		if late && !fresh {
 			return false
 		}
-		s.await(found, deadline)
+		s.await(due, deadline)
 	}
 }
 

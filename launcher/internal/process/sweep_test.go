@@ -81,19 +81,17 @@ func TestKillAllReturnsSurvivorsInTime(t *testing.T) {
 	s.eventually(func() bool { return len(mustFind(t, Target{ID: job})) == 1 }, "found")
 	left := Target{ID: job}.KillAll(0)
 	assert.Equal(t, []int{pid}, pidsOf(left), "killed, but nobody looked whether it is dead")
-	assert.True(t, Target{ID: job}.WaitGone(gone))
+	assert.True(t, Target{ID: job}.Terminate(gone))
 }
 
-func TestSignalAndWaitGone(t *testing.T) {
+func TestTerminateWaits(t *testing.T) {
 	s := newScene(t)
 	target := Target{ID: newID(t)}
 	pid := s.start(Marker(target.ID), "stopped").Process.Pid
 	require.NoError(t, awaitState(pid, 'T'))
-	assert.False(t, target.WaitGone(time.Millisecond))
-	assert.Equal(t, 1, target.Signal(syscall.SIGTERM), "pending while it is stopped")
-	assert.Equal(t, 1, target.Signal(syscall.SIGCONT))
-	assert.True(t, target.WaitGone(gone))
-	assert.Zero(t, target.Signal(syscall.SIGTERM))
+	assert.False(t, target.Terminate(time.Millisecond), "the signal is pending while it is stopped")
+	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
+	assert.True(t, target.Terminate(gone))
 }
 
 func TestProcessWithoutItsMainThreadIsAlive(t *testing.T) {

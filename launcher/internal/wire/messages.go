@@ -191,6 +191,9 @@ type StreamEnd struct{ Rank, Stream int }
 type Signal struct {
 	Signal syscall.Signal
 	Group  bool
+	// LeadersFirst, with Group, keeps a signal to end from the helpers of a rank until the rank has ended, or a Kill frame
+	// says that its time is over. See process.Leaders.
+	LeadersFirst bool
 }
 
 // Signalled reports a signal to an agent from the resource manager that started it, which also sends it to ranks.

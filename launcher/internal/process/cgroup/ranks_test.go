@@ -2,7 +2,6 @@ package cgroup_test
 
 import (
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -68,7 +67,6 @@ func TestSweepFindsWhatOnlyTheGroupKnows(t *testing.T) {
 			}
 			return err == nil && sleeping == 3
 		}, time.Minute, time.Millisecond)
-		assert.Equal(t, 3, bare.Signal(syscall.SIGTERM))
-		assert.True(t, bare.WaitGone(time.Minute))
+		assert.True(t, bare.Terminate(time.Minute))
 	})
 }
