@@ -1,10 +1,10 @@
 # gorun's verbs. `make help` lists them; CONTRIBUTING.md says when to use which.
 
 GO       ?= go
-# A tag names a release; other builds carry the file VERSION and the commit.
-TAG      := $(shell git describe --tags --exact-match --dirty --match 'v*' 2>/dev/null)
-COMMIT   := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
-VERSION  ?= $(or $(TAG:v%=%),$(shell cat VERSION)$(if $(COMMIT),+$(COMMIT)))
+# The file VERSION names a release. A version that ends in -dev and a changed tree have the commit as well.
+RELEASE  := $(shell cat VERSION)
+COMMIT   := $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/dev/null)
+VERSION  ?= $(RELEASE)$(if $(findstring -d,$(RELEASE)$(COMMIT)),$(addprefix +,$(COMMIT)))
 TAGS     := urfave_cli_no_docs
 LDFLAGS  := -s -w -X gorun/internal/version.Version=$(VERSION)
 GOBUILD   = CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)"
@@ -21,7 +21,7 @@ BIN      ?= bin
 PGO      ?= cmd/gorun/launch.pgo
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun agents profile gorun-gpu static wheel demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu clean
+.PHONY: help build gorun agents profile gorun-gpu static wheel release demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ wheel: static man ## gorun-launcher for pip and uv, in build/dist
 		CGO_ENABLED=0 $(GO) run -trimpath -tags $(TAGS) ./cmd/gorun completion $$shell >build/completions/$$shell || exit; \
 	done
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) python3 packaging/wheel/build.py "$(VERSION)" $(DIST) $(ARCHS)
+
+release: ## tarballs, deb, rpm, an OCI image, wheels, SBOMs and checksums of the last commit, in build/dist
+	packaging/release/build
 
 # A rank for each CPU, but two at least and four at most: more have too little to do.
 DEMO_RANKS = $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
