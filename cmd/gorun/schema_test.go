@@ -163,7 +163,10 @@ func indirect(typ reflect.Type) reflect.Type {
 
 // commentOf returns the comment above a field of a struct, or else behind it.
 func (s *schemas) commentOf(typ reflect.Type, name string) string {
-	dir := strings.TrimPrefix(strings.Replace(typ.PkgPath(), "main", "gorun/cmd/gorun", 1), "gorun/")
+	dir := strings.TrimPrefix(typ.PkgPath(), "gorun/")
+	if dir == "main" {
+		dir = "cmd/gorun"
+	}
 	if _, read := s.comments[dir]; !read {
 		s.comments[dir] = ""
 		files, _ := filepath.Glob(filepath.Join(s.root, dir, "*.go"))

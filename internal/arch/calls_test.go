@@ -324,7 +324,8 @@ func TestCallRulesCatch(t *testing.T) {
 			`import "testing"; func FuzzX(f *testing.F) { f.Fuzz(func(t *testing.T) { t.Skip() }) }`, 0,
 		},
 		"a counted skip": {
-			silentSkips, "env/a_test.go", `import "gorun/internal/testneeds"; func TestX(t T) { testneeds.Skip(t, "", "") }`, 0,
+			silentSkips, "env/a_test.go",
+			`import "gorun/internal/testneeds"; func TestX(t T) { testneeds.Skip(t, "", "") }`, 0,
 		},
 		"a search for package Skip": {silentSkips, "env/a_test.go", `func TestX(t T) { parser.Skip() }`, 0},
 	} {

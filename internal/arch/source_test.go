@@ -17,8 +17,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// module is the prefix of every import of this module.
-const module = "gorun"
+// module begins every import of this module.
+const module = "gorun/"
 
 // source is one parsed Go file of this module.
 type source struct {

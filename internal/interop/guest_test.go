@@ -69,9 +69,9 @@ func disk(t *testing.T, cases []guest.Case) []byte {
 
 // guestPrograms builds the programs of each guest: gorun and the first process.
 var guestPrograms = sync.OnceValues(func() (files []guest.File, err error) {
-	for name, source := range map[string]string{"gorun": "cmd/gorun", "init": "internal/interop/guest/boot"} {
+	for name, source := range map[string]string{"gorun": "../../cmd/gorun", "init": "./guest/boot"} {
 		path := built("guest-" + name)
-		build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags=-s -w", "-o", path, "gorun/"+source)
+		build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags=-s -w", "-o", path, source)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 		if said, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build %s: %w\n%s", source, err, said)

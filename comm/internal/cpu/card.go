@@ -115,9 +115,8 @@ func exchangeCards(ctx context.Context, c *Config, own card, digest hash.Hash) (
 	}
 	for rank := range cards {
 		if cards[rank].Version != version {
-			return nil, fmt.Errorf("rank %d has version %d of gorun/comm's protocol, this rank version %d: build all from the "+
-				"same source",
-				rank, cards[rank].Version, version)
+			return nil, fmt.Errorf("rank %d has version %d of gorun/comm's protocol, this rank version %d: "+
+				"build all from the same source", rank, cards[rank].Version, version)
 		}
 		if !isSocket(cards[rank].Socket) {
 			return nil, fmt.Errorf("rank %d says that it listens at %.50q, which is no socket of gorun/comm",

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// isGo looks for Go's build information, which survives strip(1). It excludes gorun itself, which would forward a
-// signal to the ranks of its own job.
+// isGo looks for Go's build information, which survives strip(1). It excludes gorun itself, whatever its module path,
+// which would forward a signal to the ranks of its own job.
 func isGo(name string) bool {
 	f, err := elf.Open(name)
 	if err != nil {
@@ -20,5 +20,5 @@ func isGo(name string) bool {
 	}
 	const limit = 64 << 10 // bytes
 	info, err := io.ReadAll(io.LimitReader(section.Open(), limit))
-	return err == nil && !bytes.Contains(info, []byte("path\tgorun/cmd/gorun\n"))
+	return err == nil && !bytes.Contains(info, []byte("/cmd/gorun\n"))
 }
