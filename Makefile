@@ -9,7 +9,7 @@ TAGS     := urfave_cli_no_docs
 LDFLAGS  := -s -w -X gorun/internal/version.Version=$(VERSION)
 GOBUILD   = CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)"
 # With cgo for NVIDIA's library, which is bound function by function when it is called (-z lazy): the driver's may lack some.
-GPUBUILD := CGO_ENABLED=1 CGO_CFLAGS=-Wno-deprecated-declarations \
+GPUBUILD  = CGO_ENABLED=1 CGO_CFLAGS="-Wno-deprecated-declarations $$cflags" \
 	$(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy"
 # The linker writes a file page by page, and so the page cache keeps it. A file written in large pieces has large folios there, and
 # until the cache drops them gorun starts with a third fewer page faults, in a quarter less time.
@@ -21,7 +21,7 @@ BIN      ?= bin
 PGO      ?= cmd/gorun/launch.pgo
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun agents profile gorun-gpu static wheel release demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu module clean
+.PHONY: help build gorun agents profile gorun-gpu static static-gpu wheel release demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu module clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,12 +61,30 @@ static: agents ## build/gorun-linux-amd64 and build/gorun-linux-arm64
 		GOOS=linux GOARCH=$$arch $(GOBUILD) -pgo=$(PGO) -o build/gorun-linux-$$arch ./cmd/gorun || exit; \
 	done
 
-wheel: static man ## gorun-launcher for pip and uv, in build/dist
+# With any glibc since 2012: Zig's C compiler has the symbols of each, for each architecture. Go's build ID would depend on the folder.
+static-gpu: private LDFLAGS += -buildid=
+static-gpu: ## build/gorun-gpu-linux-amd64 and build/gorun-gpu-linux-arm64, for glibc 2.17 and later
+	.ci/setup-venv zig
+	@mkdir -p build/zig
+	nvml=$$($(GO) list -f '{{.Dir}}/nvml.h' github.com/NVIDIA/go-nvml/pkg/nvml) && \
+	weak=$$(grep -oE 'nvml[A-Z]\w* *\(' $$nvml | tr -d ' (' | sort -u | sed 's/.*/__asm__(".weak &");/') && \
+	header=nvml-$$(echo "$$weak" | cksum | cut -d ' ' -f 1).h && \
+	printf '#ifndef __ASSEMBLER__\n%s\n#endif\n' "$$weak" >build/zig/$$header && \
+	for arch in $(ARCHS); do \
+		cpu=$$(echo $$arch | sed 's/amd64/x86_64/; s/arm64/aarch64/'); cflags="-O2 -include $$header"; \
+		export PATH="$(CURDIR)/packaging:$$PATH" CC="zigcc $$cpu-linux-gnu.2.17" GOOS=linux GOARCH=$$arch; \
+		$(GPUBUILD) -o build/gorun-gpu-linux-$$arch ./cmd/gorun || exit; \
+	done
+
+# WHEEL_GPU= leaves gorun-gpu out, and so Zig.
+WHEEL_GPU ?= static-gpu
+wheel: static $(WHEEL_GPU) man ## gorun-launcher for pip and uv, in build/dist
 	@mkdir -p build/completions
 	for shell in bash zsh fish; do \
 		CGO_ENABLED=0 $(GO) run -trimpath -tags $(TAGS) ./cmd/gorun completion $$shell >build/completions/$$shell || exit; \
 	done
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) python3 packaging/wheel/build.py "$(VERSION)" $(DIST) $(ARCHS)
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) python3 packaging/wheel/build.py $(if $(WHEEL_GPU),--gpu build) \
+		"$(VERSION)" $(DIST) $(ARCHS)
 
 release: ## tarballs, deb, rpm, an OCI image, wheels, SBOMs and checksums of the last commit, in build/dist
 	packaging/release/build
@@ -115,7 +133,7 @@ docs: ## write the generated tables of docs/ again from the code's own tables
 	$(GO) generate ./...
 
 site: ## build/site: README, docs and examples as pages with search
-	.ci/setup-site
+	.ci/setup-venv site
 	.venv-site/bin/python docs/site/build.py build/site
 
 site-test: site ## test the site in Debian's chromium: links, search, a telephone's width, light and dark

@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"crypto/sha256"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -32,53 +31,53 @@ func TestWheel(t *testing.T) {
 		return string(said)
 	}
 	said := run(built("gorun"), "--version")
-	run("make", "-C", root, "wheel", "ARCHS="+runtime.GOARCH, "PGO=off", "DIST="+index)
+	build, with := []string{python, filepath.Join(root, "packaging/wheel/build.py")}, "WHEEL_GPU="
+	if testneeds.Soak() {
+		build, with = append(build, "--gpu", filepath.Join(root, "build")), "WHEEL_GPU=static-gpu"
+	}
+	run("make", "-C", root, "wheel", "ARCHS="+runtime.GOARCH, "PGO=off", "DIST="+index, with)
 	again := filepath.Join(dir, "again")
 	environ = append(environ, "HOME="+home, "UV_CACHE_DIR="+filepath.Join(dir, "uv"), "UV_PYTHON="+python,
+		"UV_NO_INDEX=1", "UV_FIND_LINKS="+index, "PIP_NO_INDEX=1", "PIP_FIND_LINKS="+index,
 		"SOURCE_DATE_EPOCH="+strings.TrimSpace(run("git", "-C", root, "log", "-1", "--format=%ct")))
-	run(python, filepath.Join(root, "packaging/wheel/build.py"), strings.Fields(said)[1], again, runtime.GOARCH)
-	require.Equal(t, wheelIn(t, index), wheelIn(t, again), "the same inputs make the same wheel")
+	version := strings.Fields(said)[1]
+	run(append(build, version, again, runtime.GOARCH)...)
+	run("diff", "-r", index, again) // the same inputs make the same wheels
+	newer := filepath.Join(dir, "gorun-gpu-linux-"+runtime.GOARCH)
+	run("sh", "-c", `printf '\0GLIBC_2.2.5\0GLIBC_2.34\0' >"$0"`, newer)
+	require.Contains(t, run("sh", "-c", `! "$0" "$@"`, python, build[1], "--gpu", dir, version, again, runtime.GOARCH),
+		newer+" needs glibc 2.34")
 
 	venv := filepath.Join(dir, "venv")
 	run(python, "-m", "venv", venv)
 	in := func(name string) string { return filepath.Join(venv, "bin", name) }
-	run(in("pip"), "install", "--quiet", "--no-index", "--no-compile", "--find-links", index, "gorun-launcher")
+	run(in("pip"), "install", "--no-compile", "gorun-launcher")
 	require.Equal(t, said, run(in("gorun"), "--version"))
-	require.Equal(t, said, run(in("gorun-launcher"), "--version"))
 	require.Equal(t, said, run(in("python"), "-m", "gorun", "--version"))
 	require.Contains(t, run(in("gorun"), "-n", "2", "sh", "-c", "echo rank $RANK"), "rank 1\n")
-	for _, file := range []string{"man/man1/gorun.1", "man/man7/gorun-hosts.7", "zsh/site-functions/_gorun"} {
+	if testneeds.Soak() {
+		require.NotRegexp(t, `GLIBC_2\.(1[89]|[2-9]\d)`, run("objdump", "-T", in("gorun-gpu")))
+		require.Contains(t, run(in("gorun"), "bench", "allreduce", "-n", "2", "-e", "1K", "--check"), "0 OK")
+	}
+	for _, file := range []string{"man/man7/gorun-hosts.7", "zsh/site-functions/_gorun"} {
 		require.FileExists(t, filepath.Join(venv, "share", file))
 	}
-	run(in("pip"), "uninstall", "--quiet", "--yes", "gorun-launcher")
+	run(in("pip"), "uninstall", "--yes", "gorun-launcher")
 	require.NoError(t, filepath.WalkDir(venv, func(path string, entry fs.DirEntry, err error) error {
 		require.Falsef(t, !entry.IsDir() && strings.Contains(path, "gorun"), "%s is left", path)
 		return err
 	}))
 
 	uv := filepath.Join(filepath.Dir(python), "uv")
-	from := []string{"--quiet", "--no-index", "--find-links", index}
-	require.Contains(t, run(append([]string{uv, "tool", "run"}, append(from, "gorun-launcher", "-n", "2", "sh", "-c",
-		"echo rank $RANK")...)...), "rank 1\n")
-	run(append([]string{uv, "tool", "install"}, append(from, "gorun-launcher")...)...)
+	require.Contains(t, run(uv, "tool", "run", "gorun-launcher", "--version"), said)
+	run(uv, "tool", "install", "gorun-launcher")
 	local := filepath.Join(home, ".local/bin")
 	gorun, torchrun := filepath.Join(local, "gorun"), filepath.Join(local, "torchrun")
 	require.Equal(t, torchrun+" starts gorun\n", run(gorun, "install-names", "--torchrun"))
 	require.Equal(t, said, run(torchrun, "--version"))
 	run(gorun, "install-names", "--remove")
-	run(uv, "tool", "uninstall", "--quiet", "gorun-launcher")
+	run(uv, "tool", "uninstall", "gorun-launcher")
 	left, err := os.ReadDir(local)
 	require.NoError(t, err)
 	require.Empty(t, left)
-}
-
-// wheelIn returns the hash of the only wheel in a directory.
-func wheelIn(t *testing.T, dir string) [sha256.Size]byte {
-	t.Helper()
-	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
-	require.NoError(t, err)
-	require.Len(t, wheels, 1)
-	wheel, err := os.ReadFile(wheels[0])
-	require.NoError(t, err)
-	return sha256.Sum256(wheel)
 }

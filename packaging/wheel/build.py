@@ -1,8 +1,12 @@
-"""Build the wheels of gorun-launcher from what `make wheel` has built: build.py VERSION OUT ARCHITECTURE...
+"""Build the wheels of gorun-launcher, for glibc and for musl, from what `make wheel` has built.
 
-A wheel is a zip file with a list of its files. The same inputs and SOURCE_DATE_EPOCH give the same bytes.
+build.py [--gpu DIRECTORY] VERSION OUT ARCHITECTURE...: with gorun-gpu-linux-ARCHITECTURE of a directory in those for
+glibc. A wheel is a zip file with a list of its files. The same inputs and SOURCE_DATE_EPOCH give the same bytes.
 """
 
+from __future__ import annotations
+
+import argparse
 import base64
 import hashlib
 import os
@@ -15,11 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "gorun_launcher"
 
-# The program is static: it needs no C library, and Linux 3.2.
-PLATFORMS = {
-    "amd64": ["manylinux_2_17_x86_64", "manylinux2014_x86_64", "musllinux_1_1_x86_64"],
-    "arm64": ["manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"],
-}
+# gorun is static: it needs no C library, and Linux 3.2. gorun-gpu needs glibc, as NVIDIA's library does.
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+GLIBC = (2, 17)
 
 METADATA = """\
 Metadata-Version: 2.4
@@ -57,8 +59,13 @@ def python_version(version: str) -> str:
     return release + ("+" + local.replace("-", ".") if local else "")
 
 
-def build(version: str, out: Path, architecture: str) -> Path:
-    platforms = PLATFORMS[architecture]
+def needed_glibc(program: bytes) -> tuple[int, int]:
+    """Return the oldest glibc that a program runs with."""
+    versions = re.findall(rb"\0GLIBC_(\d+)\.(\d+)(?=[.\d]*\0)", program)
+    return max((int(major), int(minor)) for major, minor in versions)
+
+
+def build(version: str, out: Path, architecture: str, platforms: list[str], gpu: Path | None) -> Path:
     tags = [f"py3-none-{p}" for p in platforms]
     info, data = f"{NAME}-{version}.dist-info", f"{NAME}-{version}.data"
     files: dict[str, tuple[bytes, int]] = {}
@@ -70,6 +77,11 @@ def build(version: str, out: Path, architecture: str) -> Path:
         if source.is_file():
             add(f"gorun/{source.name}", source.read_bytes())
     add(f"{data}/scripts/gorun", (ROOT / f"build/gorun-linux-{architecture}").read_bytes(), 0o755)
+    if gpu:
+        program = gpu.read_bytes()
+        if (needed := needed_glibc(program)) > GLIBC:
+            sys.exit(f"build.py: {gpu} needs glibc {needed[0]}.{needed[1]}: build it by `make static-gpu`")
+        add(f"{data}/scripts/gorun-gpu", program, 0o755)
     for page in sorted((ROOT / "build/man").iterdir()):
         add(f"{data}/data/share/man/man{page.suffix[1:]}/{page.name}", page.read_bytes())
     for script, place in {
@@ -101,11 +113,19 @@ def build(version: str, out: Path, architecture: str) -> Path:
 
 
 def main() -> None:
-    version, out, *architectures = sys.argv[1:]
-    directory = Path(out)
-    directory.mkdir(parents=True, exist_ok=True)
-    for architecture in architectures:
-        print(build(python_version(version), directory, architecture))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpu", type=Path)
+    parser.add_argument("version", type=python_version)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("architectures", nargs="+", choices=MACHINES)
+    words = parser.parse_args()
+    words.out.mkdir(parents=True, exist_ok=True)
+    for architecture in words.architectures:
+        gpu = words.gpu and words.gpu / f"gorun-gpu-linux-{architecture}"
+        machine = MACHINES[architecture]
+        glibc = [f"manylinux_2_17_{machine}", f"manylinux2014_{machine}"]
+        print(build(words.version, words.out, architecture, glibc, gpu))
+        print(build(words.version, words.out, architecture, [f"musllinux_1_1_{machine}"], None))
 
 
 if __name__ == "__main__":

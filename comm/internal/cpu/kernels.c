@@ -16,13 +16,17 @@ static const struct kernels *active;
 static void usable(const struct kernels *list[4])
 {
 #if defined(__x86_64__)
-	unsigned a, b, c = 0, d;
-	__builtin_cpu_init();
-	int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-	if (f16c && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-	    __builtin_cpu_supports("avx512vl"))
+	// CPUID and XGETBV say what the CPU has and what the kernel keeps. The compiler's own __builtin_cpu_supports needs its library.
+	const unsigned ymm = 0x06, zmm = 0xe6, avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+	unsigned a, b = 0, c = 0, d, kept = 0;
+	if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE))
+		__asm__("xgetbv" : "=a"(kept), "=d"(d) : "c"(0));
+	int f16c = (c & bit_F16C) && (kept & ymm) == ymm;
+	b = 0;
+	__get_cpuid_count(7, 0, &a, &b, &c, &d);
+	if (f16c && (kept & zmm) == zmm && (b & avx512) == avx512)
 		*list++ = &kernels_avx512;
-	if (f16c && __builtin_cpu_supports("avx2"))
+	if (f16c && (b & bit_AVX2))
 		*list++ = &kernels_avx2;
 	*list++ = &kernels_plain;
 #elif defined(__aarch64__)
