@@ -83,7 +83,7 @@ var (
 	// Mpirun has Open MPI's conventions, Mpiexec those of Hydra (MPICH, Intel MPI).
 	Mpirun = &Dialect{
 		Name:  "mpirun",
-		About: "gorun, called mpirun: starts a program as the ranks of one job, MPI's or any other.",
+		About: "gorun, as mpirun, starts a program as the ranks of one job, with or without MPI.",
 		examples: []Example{
 			{"mpirun -n 4 ./trainer", "four ranks of a program"},
 			{"mpirun -H node1:4,node2:4 ./trainer", "eight on two hosts, over SSH"},
@@ -105,7 +105,7 @@ var (
 	}
 	Mpiexec = &Dialect{
 		Name:  "mpiexec",
-		About: "gorun, called mpiexec: starts a program as the ranks of one job, MPI's or any other.",
+		About: "gorun, as mpiexec, starts a program as the ranks of one job, with or without MPI.",
 		examples: []Example{
 			{"mpiexec -n 4 ./trainer", "four ranks of a program"},
 			{"mpiexec -ppn 4 -hosts node1,node2 ./trainer", "eight on two hosts, over SSH"},
@@ -133,13 +133,13 @@ var (
 	// Torchrun has torchrun's conventions.
 	Torchrun = &Dialect{
 		Name:  "torchrun",
-		About: "gorun, called torchrun: starts a Python script as the ranks of one job.",
+		About: "gorun, as torchrun, starts a Python script as the ranks of one job.",
 		examples: []Example{
 			{"torchrun --nproc-per-node gpu train.py", "one rank per GPU"},
 			{"torchrun --nproc-per-node 4 -m pkg.train", "four ranks of a module"},
 			{"torchrun --no-python --nproc-per-node 4 ./trainer", "of any other program"},
 		},
-		often:     torchrunOften,
+		often:     optionsOfTorchrun,
 		tables:    []table{torchrunTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
 		fallbacks: torchrunFallbacks,
 		python:    true, interpreters: torchrunInterpreters, strict: true, count: 1, grace: torchrunGrace,
@@ -153,7 +153,7 @@ var (
 			{"gorun launch --nproc-per-node 4 train.py", "the script gets --local-rank=N"},
 			{"gorun launch --use-env --nproc-per-node 4 train.py", "it reads LOCAL_RANK"},
 		},
-		often:     torchrunOften,
+		often:     optionsOfTorchrun,
 		tables:    []table{torchrunTable, launchTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
 		fallbacks: torchrunFallbacks,
 		python:    true, interpreters: torchrunInterpreters, launch: true, strict: true, count: 1,
@@ -163,9 +163,13 @@ var (
 
 const torchrunGrace = 30 * time.Second
 
-var torchrunOften = []string{
-	"nproc-per-node", "nnodes", "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "standalone", "master-addr",
-	"master-port", "max-restarts", "module", "no-python", "log-dir", "redirects", "tee", "dry-run", "help",
+// optionsOfTorchrun has the options that torchrun has, too, in its order.
+var optionsOfTorchrun = []string{
+	"nnodes", "nproc-per-node", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "standalone", "max-restarts",
+	"role", "module", "no-python", "run-path", "log-dir", "redirects", "tee", "log-line-prefix-template",
+	"local-ranks-filter", "duplicate-stdout-filters", "duplicate-stderr-filters", "node-rank", "master-addr",
+	"master-port", "local-addr", "numa-binding", "signals-to-handle", "shutdown-timeout", "virtual-local-rank",
+	"print-completion", "help",
 }
 
 var torchrunSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
@@ -246,7 +250,7 @@ func (d *Dialect) store() job.StoreMode {
 func (d *Dialect) versionText() string {
 	text := version.Line() + "\n"
 	if d.speaks != "" {
-		text += "called " + d.Name + " it takes " + d.speaks + "\n"
+		text += "as " + d.Name + ", it takes " + d.speaks + "\n"
 	}
 	return text
 }

@@ -24,9 +24,10 @@ type Page struct {
 	Examples []Example
 	First    []Group   // headings before all others
 	Often    []string  // first names of options that a long help lists first
+	Heading  string    // of these
 	Ranks    string    // default number of ranks
 	Codes    []Example // exit codes
-	Last     string    // last paragraph
+	Last     string    // last paragraphs, with an empty line between them
 }
 
 var exitCodes = []Example{
@@ -59,7 +60,7 @@ func (b *helpBuilder) body(c *cli.Command, page Page, commands []*cli.Command) {
 		b.example(e)
 	}
 	if page.Often != nil {
-		b.heading("Most used")
+		b.heading(page.Heading)
 		b.options(c, func(f *Flag) int { return slices.Index(page.Often, f.Option.Names[0]) })
 		b.paragraph("  ", page.Ranks)
 	}
@@ -76,7 +77,7 @@ func (b *helpBuilder) body(c *cli.Command, page Page, commands []*cli.Command) {
 
 const lastOfJobs = "Options end at the program. Every option has a variable: GORUN_LOG_DIR sets the " +
 	"default of --log-dir; torchrun's PET_LOG_DIR is weaker. GORUN_PYTHON names the Python interpreter. " +
-	"For other spellings and refused options see docs/reference/options.md."
+	"For all spellings and refused options see docs/reference/options.md."
 
 // Help returns the dialect's help; commands are listed in gorun's own.
 func (d *Dialect) Help(commands []*cli.Command) string {
@@ -93,18 +94,48 @@ func (d *Dialect) Manual() (cli.Command, Page) {
 		Name: d.Name, HelpName: d.Name, Description: d.About, UsageText: d.Name + " [options] PROGRAM [ARGS...]",
 		Flags: new(Line).Flags(slices.Collect(d.Options)...),
 	}
-	for _, f := range c.Flags { // gorun completion replaces it
-		f.(*Flag).Hidden = !d.python && f.(*Flag).Option.Names[0] == "print-completion"
+	for _, f := range c.Flags {
+		f := f.(*Flag)
+		f.Hidden = !d.python && f.Option.Names[0] == "print-completion" // gorun completion replaces it
+		f.oneDash = d.slots == slotsOfHydra
 	}
-	page := Page{Examples: d.examples, Often: d.often, Ranks: d.countDefault(), Codes: d.exitCodes(), Last: lastOfJobs}
-	if d.python {
-		page.Last = "Accepted without effect: --monitor-interval, --start-method, --event-log-handler, --logs-specs. " +
-			page.Last
+	page := Page{
+		Examples: d.examples, Often: d.often, Heading: "Most used", Ranks: d.countDefault(), Codes: d.exitCodes(),
+		Last: lastOfJobs,
 	}
-	if d.slots != slotsOfGorun { // users of mpirun look for mpirun's options
+	switch {
+	case d.python:
+		page.Heading = "Options of torchrun"
+		page.Last = d.unlisted(c.Flags) + page.Last
+	case d.slots != slotsOfGorun: // users of mpirun look for mpirun's options
 		page.First = []Group{GroupMPI}
+		page.Last = d.unlisted(c.Flags) + page.Last
 	}
 	return c, page
+}
+
+// unlisted names what the options of the help do not show: other spellings, and options that change nothing.
+func (d *Dialect) unlisted(flags []cli.Flag) (text string) {
+	var others, accepted []string
+	for _, f := range flags {
+		f := f.(*Flag)
+		shown := strings.Fields(strings.ReplaceAll(f.names(), ",", ""))
+		var more []string
+		for _, name := range f.Option.Names {
+			if name = f.spelling(name); f.Group == GroupAccepted {
+				accepted = append(accepted, name)
+			} else if !slices.Contains(shown, name) {
+				more = append(more, name)
+			}
+		}
+		if more != nil && !f.Refused() && !f.Hidden {
+			others = append(others, strings.Join(more, " and ")+" for "+shown[0])
+		}
+	}
+	if others != nil {
+		text = "Other spellings: " + strings.Join(others, ", ") + ".\n\n"
+	}
+	return text + "Accepted without effect: " + strings.Join(accepted, ", ") + ".\n\n"
 }
 
 // exitCodes returns a job's exit codes. Other launchers have their own code at the deadline.
@@ -136,15 +167,17 @@ func (b *helpBuilder) heading(text string) {
 	fmt.Fprintf(b, "\n%s:\n", text)
 }
 
-// last writes the last paragraph.
+// last writes the last paragraphs.
 func (b *helpBuilder) last(text string) {
-	switch {
-	case !b.roff:
-		b.WriteByte('\n')
-	case text != "":
+	if b.roff && text != "" {
 		b.heading("Notes")
 	}
-	b.paragraph("", text)
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if !b.roff {
+			b.WriteByte('\n')
+		}
+		b.paragraph("", paragraph)
+	}
 }
 
 func (b *helpBuilder) exitCodes(codes []Example) {
@@ -206,16 +239,29 @@ func (d *Dialect) countDefault() string {
 }
 
 // Usage returns the option as the help shows it: the short name and the first long one, with the value.
-func (o *Option) Usage() string {
-	names := Spelling(o.Names[0])
-	if short := o.short(); short != "" && short != o.Names[0] {
-		names = Spelling(short) + ", " + names
+func (f *Flag) Usage() string {
+	if f.TakesValue() {
+		return f.names() + " " + f.Value
 	}
-	if o.TakesValue() {
-		names += " " + o.Value
-	}
-	return names
+	return f.names()
 }
+
+func (f *Flag) names() string {
+	if short := f.short(); short != "" && short != f.Option.Names[0] {
+		return f.spelling(short) + ", " + f.spelling(f.Option.Names[0])
+	}
+	return f.spelling(f.Option.Names[0])
+}
+
+func (f *Flag) spelling(name string) string {
+	if f.oneDash {
+		return "-" + name
+	}
+	return Spelling(name)
+}
+
+// Usage is that of a Flag with two dashes.
+func (o *Option) Usage() string { return (&Flag{Option: o}).Usage() }
 
 // example writes a command line and its meaning, on two lines if they do not fit on one.
 func (b *helpBuilder) example(e Example) {

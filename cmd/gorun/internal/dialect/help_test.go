@@ -17,15 +17,21 @@ func TestHelp(t *testing.T) {
 			require.Equal(t, strings.TrimRight(line, " \n"), strings.TrimSuffix(line, "\n"), "no blanks at the end")
 		}
 		for o := range d.Options {
-			shown := strings.Contains(help, "\n  "+o.Usage()+"\n") || strings.Contains(help, "\n  "+o.Usage()+" ")
+			usage := (&Flag{Option: o, oneDash: d == Mpiexec}).Usage()
+			shown := strings.Contains(help, "\n  "+usage+"\n") || strings.Contains(help, "\n  "+usage+" ")
 			own := o.Group < numHelpGroups || o.Group == GroupMPI && d.slots != slotsOfGorun
 			own = own && (d.python || o.Names[0] != "print-completion")
 			require.Equal(t, own, shown, "%s: %s", d.Name, o.Usage())
+			for _, name := range o.Names { // a help of another launcher's options names every spelling that we take
+				if d != Gorun && d != Run && (own || o.Group == GroupAccepted) {
+					require.Regexp(t, `\s`+(&Flag{Option: o, oneDash: d == Mpiexec}).spelling(name)+`[\s,.]`, help, d.Name)
+				}
+			}
 		}
 		require.NotRegexp(t, `--\w+_`, help, "underscores are no second spelling to show")
-		require.Less(t, strings.Index(help, "Examples:"), strings.Index(help, "  -h, --help"))
+		require.Less(t, strings.Index(help, "Examples:"), strings.Index(help, "  -h, -"))
 		require.Contains(t, help, "Hosts and nodes:")
-		require.Less(t, strings.Index(help, "--version"), strings.Index(help, "Exit codes:"))
+		require.Less(t, strings.Index(help, "  -V, -"), strings.Index(help, "Exit codes:"))
 	}
 }
 

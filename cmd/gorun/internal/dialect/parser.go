@@ -174,10 +174,11 @@ func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 // Flag is an option as a flag of urfave/cli, which knows only its first name: rewriting left no other.
 type Flag struct {
 	*Option
-	Hidden bool // the help leaves it to another command line's
-	line   *Line
-	texts  []string // of each occurrence
-	set    int      // occurrences that were set
+	Hidden  bool // the help leaves it to another command line's
+	oneDash bool // as Hydra writes names
+	line    *Line
+	texts   []string // of each occurrence
+	set     int      // occurrences that were set
 }
 
 // Flags returns options as flags that fill the line.

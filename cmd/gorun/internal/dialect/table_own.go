@@ -50,7 +50,7 @@ func (p *Line) ownMeeting() []Option {
 		},
 		{
 			Names: []string{"mpi"}, Value: "auto|pmi1|pmi2|pmix|none", Set: p.setMPI,
-			Help: "serve MPI programs by this protocol (auto; called torchrun: none)",
+			Help: "serve MPI programs by this protocol (auto; torchrun: none)",
 		},
 		{
 			Names: []string{"pmi-port"}, Set: Switch(&p.Spec.PMIPort),

@@ -14,7 +14,7 @@ func placeTable(p *Line) []Option {
 		},
 		{
 			Names: []string{"report-bindings"}, From: NoVar, Set: p.setReportBindings,
-			Help: "print where each rank runs; called mpirun in its format",
+			Help: "print where each rank runs (mpirun: in Open MPI's format)",
 		},
 	})...)
 }

@@ -92,7 +92,7 @@ func (p *Line) torchrunLogs() []Option {
 	return []Option{
 		{
 			Names: []string{"log-dir"}, Value: "DIR", Dirs: true, Set: p.isLog(Text(&out.LogDir)),
-			Help: "write output to DIR/RANK.out, .err, too; called torchrun in its layout",
+			Help: "write output to DIR/RANK.out, .err, too (torchrun: in its layout)",
 		},
 		{
 			Names: []string{"redirects", "r"}, Value: "WHICH", Attached: true,
@@ -148,7 +148,7 @@ func (p *Line) torchrunNode() []Option {
 		},
 		{
 			Names: []string{"signals-to-handle"}, Group: GroupEnd, Value: "SIG,...",
-			Help: "stop the job at these signals, too (called torchrun: SIGQUIT)",
+			Help: "stop the job at these signals, too (torchrun: SIGQUIT)",
 			Set:  Parsed(&p.Spec.SignalsToHandle, parseSignals),
 		},
 		{
