@@ -79,7 +79,7 @@ func localRankFilter(localRanks []int) func(output.RankInfo) bool {
 func (h *head) outputFailed(stream int, err error) {
 	h.reportOutputLost(h.settings.notify, wire.OutputLost{
 		Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE),
-		Text: err.Error(),
+		Text: printable.Error(err),
 	})
 }
 

@@ -30,7 +30,7 @@ func (s *session) decide() error {
 			return err
 		}
 		if s.ids, err = newIDs(); err != nil {
-			return failure(err.Error())
+			return failure(printable.Error(err))
 		}
 		s.key = make([]byte, keySize)
 		rand.Read(s.key) // never fails

@@ -53,7 +53,7 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	if program == "" {
 		var err error
 		if program, err = os.Executable(); err != nil {
-			return failure(err.Error())
+			return failure(printable.Error(err))
 		}
 	}
 	cfg.Agent = []string{program, AgentVerb, AgentJoinWord}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"gorun/internal/printable"
 	"gorun/internal/shellwords"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
@@ -66,7 +67,7 @@ func flatten(err error) (list []*Error) {
 	case errors.As(err, &one):
 		list = append(list, one)
 	default:
-		list = append(list, failure(err.Error()))
+		list = append(list, failure(printable.Error(err)))
 	}
 	return list
 }

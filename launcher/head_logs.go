@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"gorun/internal/printable"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/job"
 )
@@ -32,7 +33,7 @@ func (h *head) openHeadLogs() (*headLogs, error) {
 		logs, err := x.open(n)
 		if err != nil {
 			x.close(context.Background())
-			return nil, failure(err.Error())
+			return nil, failure(printable.Error(err))
 		}
 		x.nodes = append(x.nodes, logs)
 	}

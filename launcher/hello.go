@@ -9,6 +9,7 @@ import (
 
 	"gorun/env"
 	"gorun/env/plan"
+	"gorun/internal/printable"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -18,7 +19,7 @@ import (
 func (s *session) applyMasterVariables() error {
 	addr, port, origin, err := s.spec.RequestedStore()
 	if err != nil {
-		return &Error{Code: job.ExitUsage, Text: err.Error()}
+		return &Error{Code: job.ExitUsage, Text: printable.Error(err)}
 	}
 	store := &s.spec.Store
 	if s.spec.Join != nil { // the nodes meet there already

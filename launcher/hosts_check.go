@@ -368,7 +368,7 @@ func (c *hostsCheck) recordNetwork(survey probe.Survey, choice probe.Choice, err
 		c.network.Address = r.Address
 		return
 	}
-	problem := doctor.Problem{Hosts: survey.Names(), Text: err.Error()}
+	problem := doctor.Problem{Hosts: survey.Names(), Text: printable.Error(err)}
 	reported := false // by a flaw
 	if unreached, ok := errors.AsType[*probe.UnreachedError](err); ok {
 		problem.Hint = unreached.Hint()

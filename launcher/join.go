@@ -73,7 +73,7 @@ func (s *session) joinConfig() (join.Config, error) {
 	}
 	token, err := job.ParseToken(text)
 	if err != nil {
-		return cfg, &Error{Code: job.ExitUsage, Text: err.Error()}
+		return cfg, &Error{Code: job.ExitUsage, Text: printable.Error(err)}
 	}
 	cfg.Secret = token[:]
 	return cfg, nil
@@ -98,7 +98,7 @@ func (s *session) joinError(err error) error {
 		return &Error{Code: job.ExitUsage, Text: printable.Text(err.Error()), Hint: hint}
 	}
 	var taken *join.PortTakenError
-	text := err.Error()
+	text := printable.Error(err)
 	if errors.As(err, &taken) {
 		if pid, name, ok := tcpstore.Holder(taken.Port); ok {
 			text += fmt.Sprintf(" by %s (pid %d)", name, pid)
@@ -230,7 +230,7 @@ func headLostText(err error) string {
 	if remote.IsEnd(err) {
 		return "its connection ended: gorun was killed there, or the host went down"
 	}
-	return err.Error()
+	return printable.Error(err)
 }
 
 // localEnviron is what this node's ranks inherit, including exports of its own command line.

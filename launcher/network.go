@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gorun/env/plan"
+	"gorun/internal/printable"
 	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/wire"
@@ -38,7 +39,7 @@ func (s *session) chooseMaster() error {
 		s.settings.detail(note)
 	}
 	if err != nil {
-		return failure(err.Error())
+		return failure(printable.Error(err))
 	}
 	s.applyChoice(order, choice)
 	return nil

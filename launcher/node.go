@@ -247,7 +247,7 @@ func (n *node) lossText(err error) string {
 	if silence, ok := n.abandoned.Load().(string); ok {
 		return silence
 	}
-	text := err.Error()
+	text := printable.Error(err)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) {
 		text = "its connection ended"
 	}

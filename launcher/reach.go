@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/reach/bootstrap"
@@ -160,7 +161,7 @@ func (sh *shellReacher) copy(ctx context.Context, host remote.Host) (*bootstrap.
 	}
 	bundle, err := sh.bundle()
 	if err != nil {
-		return nil, &Error{Code: job.ExitUsage, Text: err.Error()}
+		return nil, &Error{Code: job.ExitUsage, Text: printable.Error(err)}
 	}
 	return bootstrap.Copy(ctx, host, bundle)
 }
@@ -171,7 +172,7 @@ func (sh *shellReacher) start(ctx context.Context, host remote.Host) (agentStrea
 	if sh.spec.Agent == "" {
 		program, err := sh.program()
 		if err != nil {
-			return agentStream{}, failure(err.Error())
+			return agentStream{}, failure(printable.Error(err))
 		}
 		c.Program, c.Extra = program, sh.extra()
 	}
@@ -200,7 +201,7 @@ func reachError(err error) error {
 	}
 	r, ok := errors.AsType[*remote.Error](err)
 	if !ok {
-		return failure(err.Error())
+		return failure(printable.Error(err))
 	}
 	text := r.Step.String() + ": " + r.Text
 	if r.Step == remote.StepResolve { // its text names the step

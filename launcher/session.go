@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gorun/env"
+	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/process"
@@ -129,7 +130,7 @@ func (c *call) claimProcess() (err error) {
 		return nil
 	}
 	if c.settings.subreaper, err = process.Claim(); err != nil {
-		return failure(err.Error())
+		return failure(printable.Error(err))
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func (s *session) serveHealth() (err error) {
 	if s.health, err = agent.OpenHealth(port, func(format string, args ...any) {
 		s.settings.notify(fmt.Sprintf(format, args...))
 	}); err != nil {
-		return failure(err.Error())
+		return failure(printable.Error(err))
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"gorun/cmd/gorun/internal/threads"
 	"gorun/comm/bench"
 	"gorun/env"
+	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
@@ -484,10 +485,10 @@ func runBenchRank(config string, stdout io.Writer) error {
 		err = bench.Run(context.Background(), c, benchHost(), stdout)
 	}
 	if _, unsupported := errors.AsType[*bench.UnsupportedError](err); unsupported {
-		return exitError{job.ExitUsage, err.Error()}
+		return exitError{job.ExitUsage, printable.Error(err)}
 	}
 	if err != nil && !errors.Is(err, bench.ErrJoin) {
-		return exitError{1, err.Error()}
+		return exitError{1, printable.Error(err)}
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
+	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher/job"
 	"gorun/launcher/registry"
@@ -206,7 +207,7 @@ func (c *commandLine) execute(e commandEntry) int {
 // reportErrors prints the errors that err combines and returns the exit code.
 func (c *commandLine) reportErrors(err error) (code int) {
 	for _, err := range flatten(err) {
-		text, own := err.Error(), job.ExitLauncher
+		text, own := printable.Error(err), job.ExitLauncher
 		if exit, ok := errors.AsType[exitError](err); ok {
 			own = exit.code
 		}

@@ -93,7 +93,7 @@ func (o *doctorOptions) run() error {
 		return o.explainChecks(o.explain)
 	}
 	if err := checkProgram(o.Spec.Apps); err != nil {
-		return exitError{job.ExitUsage, err.Error()}
+		return exitError{job.ExitUsage, printable.Error(err)}
 	}
 	options := append(hostOptions(o.Invocation), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(o.stdout, o.stderr))
 	cluster, err := launcher.Examine(context.Background(), o.Spec, options...)

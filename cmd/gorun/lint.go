@@ -83,7 +83,7 @@ func (o *lintOptions) run() error {
 		settings, l.findings = ownSettings(l.library.Kind)
 	}
 	if err != nil {
-		return exitError{job.ExitUsage, err.Error()} // a file of the command line
+		return exitError{job.ExitUsage, printable.Error(err)} // a file of the command line
 	}
 	l.findings = append(nccl.Lint(settings, l.library), l.findings...)
 	l.settings = slices.DeleteFunc(settings, func(a nccl.Assignment) bool { // a script's own variables

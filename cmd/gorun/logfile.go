@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/term"
 
+	"gorun/internal/printable"
 	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
@@ -37,7 +38,7 @@ func missingFile(word string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return usageError("%s: no such file; %s", word, explainUsage)
 	}
-	return usageError("%s; %s", err, explainUsage)
+	return usageError("%s; %s", printable.Error(err), explainUsage)
 }
 
 // isPath reports whether a word can only be the name of a file.
@@ -73,7 +74,7 @@ func refuseFiles(words []string) error {
 func openLog(name string) (*os.File, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, usageError("%s; %s", err, explainUsage)
+		return nil, usageError("%s; %s", printable.Error(err), explainUsage)
 	}
 	info, err := file.Stat()
 	if err == nil && info.Mode()&os.ModeDevice != 0 && !term.IsTerminal(int(file.Fd())) {

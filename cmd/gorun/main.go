@@ -83,7 +83,7 @@ const maxProblems = 20
 func reportUsage(stderr io.Writer, err error) int {
 	usage, ok := errors.AsType[*dialect.UsageError](err)
 	if !ok {
-		notify(stderr, err.Error())
+		notify(stderr, printable.Error(err))
 		return job.ExitLauncher
 	}
 	lines := usage.Lines()

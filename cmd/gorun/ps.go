@@ -67,7 +67,7 @@ func (r *jobsRequest) psJSON(replies []jobReply) error {
 	jobs := []registry.Job{} // [] as JSON
 	for _, reply := range replies {
 		if reply.err != nil {
-			r.notify(reply.err.Error())
+			r.notify(printable.Error(reply.err))
 			continue
 		}
 		jobs = append(jobs, reply.Job)

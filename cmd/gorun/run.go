@@ -18,6 +18,7 @@ import (
 	"gorun/cmd/gorun/internal/hold"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/env"
+	"gorun/internal/printable"
 	"gorun/internal/shellwords"
 	"gorun/launcher"
 	"gorun/launcher/job"
@@ -110,7 +111,7 @@ func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 		return code
 	}
 	if err := writePlan(os.Stdout, p, &inv); err != nil {
-		notify(os.Stderr, err.Error())
+		notify(os.Stderr, printable.Error(err))
 		return job.ExitLauncher
 	}
 	return 0
@@ -152,7 +153,7 @@ func completeHint(hint, options string, args []string) string {
 
 // reportStartFailure prints all reasons why a job could not start, and returns them as a result.
 func reportStartFailure(err error) *launcher.Result {
-	result := &launcher.Result{Cause: job.CauseStart, ExitCode: job.ExitLauncher, Text: err.Error()}
+	result := &launcher.Result{Cause: job.CauseStart, ExitCode: job.ExitLauncher, Text: printable.Error(err)}
 	list := flatten(err)
 	for _, line := range errorLines(list) {
 		notify(os.Stderr, line)
@@ -172,7 +173,7 @@ func errorLines(list []error) (lines []string) {
 		return ""
 	}
 	for i, err := range list {
-		lines = append(lines, err.Error())
+		lines = append(lines, printable.Error(err))
 		if h := hint(i); h != "" && (i+1 == len(list) || hint(i+1) != h) {
 			for line := range strings.Lines(h) {
 				lines = append(lines, "hint: "+strings.TrimSpace(line))
@@ -189,7 +190,7 @@ func createFile(path string) error {
 	// #nosec G302 -- the umask is the user's choice
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
-		return err
+		return printable.Unwritten(path, err)
 	}
 	return f.Close()
 }
@@ -222,7 +223,10 @@ func replaceFile(path string, text []byte) error {
 			_ = os.Remove(part)
 		}
 	}
-	return write(path, os.O_TRUNC|syscall.O_NONBLOCK)
+	if err := write(path, os.O_TRUNC|syscall.O_NONBLOCK); err != nil {
+		return printable.Unwritten(path, err)
+	}
+	return nil
 }
 
 // writeTo writes to standard output ("-"), standard error ("+"), a file, or nowhere ("").
@@ -234,14 +238,17 @@ func writeTo(path, text string) (err error) {
 	case "+":
 		_, err = os.Stderr.WriteString(text)
 	default:
-		err = os.WriteFile(path, []byte(text), 0o666) // #nosec G306 -- the umask is the user's choice
+		// #nosec G306 -- the umask is the user's choice
+		if err = os.WriteFile(path, []byte(text), 0o666); err != nil {
+			err = printable.Unwritten(path, err)
+		}
 	}
 	return err
 }
 
 func notifyError(option string, err error) {
 	if err != nil {
-		notify(os.Stderr, option+": "+err.Error())
+		notify(os.Stderr, option+": "+printable.Error(err))
 	}
 }
 

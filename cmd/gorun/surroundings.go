@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -124,22 +123,14 @@ const maxList = 64 << 20
 func readList(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, withoutPath(err)
+		return nil, printable.Cause(err) // the option names the file
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxList+1))
 	if err == nil && len(text) > maxList {
 		err = fmt.Errorf("more than %d MiB, the most that a list of hosts or ranks may have", maxList>>20)
 	}
-	return bytes.TrimPrefix(text, []byte("\ufeff")), withoutPath(err) // a byte order mark
-}
-
-// withoutPath returns the cause in an error of package os: the option before it names the file.
-func withoutPath(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
+	return bytes.TrimPrefix(text, []byte("\ufeff")), printable.Cause(err) // a byte order mark
 }
 
 // maxToken bounds a token file, in bytes.
@@ -150,7 +141,7 @@ const maxToken = 64 << 10
 func readToken(name string) (dialect.TokenFile, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return dialect.TokenFile{}, err
+		return dialect.TokenFile{}, printable.Cause(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()

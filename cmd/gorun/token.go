@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/printable"
 	"gorun/launcher/job"
 )
 
@@ -27,8 +28,8 @@ func tokenCommand(c *commandLine) *command {
 		request: o,
 		Command: cli.Command{
 			Usage: "make a token for nodes that you start one by one",
-			Description: "gorun token prints a new token: a secret of 256 bits for the nodes of a job that are started " +
-				"one by one know each other.",
+			Description: "gorun token prints a new token, a secret of 256 bits. Nodes of a job that are started one by " +
+				"one prove with it that they belong together.",
 			Flags: c.Flags(c.group(dialect.GroupOutput, option{
 				Names: []string{"out"}, Value: "FILE", Set: dialect.Text(&o.file),
 				Help: "write the token to a new FILE that only you can read",
@@ -85,10 +86,10 @@ func (o *tokenOptions) run() error {
 		o.notify("you have a token already: " + o.file)
 		return nil
 	default:
-		err = fmt.Errorf("%s exists already, and nodes may use it: name another file", o.file)
+		return fmt.Errorf("%s exists already, and nodes may use it: name another file", o.file)
 	}
 	if err != nil {
-		return optionError("write the token", err)
+		return printable.Unwritten(o.file, err)
 	}
 	if o.save {
 		o.notify("wrote " + o.file + ": nodes that join each other use it, wherever they have the same file")

@@ -156,7 +156,7 @@ func (o *topoOptions) run() error {
 }
 
 // unfit is the error of a request that a machine cannot fulfil, with the exit code that a job has for that.
-func unfit(err error) error { return exitError{job.ExitUsage, err.Error()} }
+func unfit(err error) error { return exitError{job.ExitUsage, printable.Error(err)} }
 
 // writeFiles writes the drawing and the rankfile, if requested; "-" is standard output.
 func (o *topoOptions) writeFiles(t topology) (wrote bool, err error) {
@@ -178,7 +178,7 @@ func (o *topoOptions) writeFiles(t topology) (wrote bool, err error) {
 		case file.name == "-":
 			err = o.print(text)
 		default:
-			err = os.WriteFile(file.name, []byte(text), 0o666) // #nosec G306 -- the umask is the user's choice
+			err = writeTo(file.name, text)
 		}
 		if err != nil {
 			return true, optionError(file.option, err)

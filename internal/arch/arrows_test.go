@@ -147,7 +147,10 @@ var rooms = []room{
 	{"launcher/internal/output", []string{"launcher/internal/spec", "internal/printable"}, "lines in, lines out"},
 	{
 		"launcher/internal/program",
-		[]string{"launcher/internal/spec", "launcher/internal/process/child", "internal/spelling", "internal/shellwords"},
+		[]string{
+			"launcher/internal/spec", "launcher/internal/process/child", "internal/printable", "internal/spelling",
+			"internal/shellwords",
+		},
 		"the kind of a program's file does not depend on a job",
 	},
 	{
@@ -210,7 +213,7 @@ var rooms = []room{
 	},
 	{
 		"launcher/internal/reach/command",
-		[]string{"launcher/internal/process/child", "launcher/internal/reach/remote"},
+		[]string{"launcher/internal/process/child", "launcher/internal/reach/remote", "internal/printable"},
 		"a program that replaces ssh does not depend on what it runs",
 	},
 	{"launcher/internal/reach/bootstrap", []string{

@@ -4,10 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gorun/internal/printable"
 	"gorun/launcher/doctor"
 	"gorun/launcher/doctor/inspect"
 	"gorun/launcher/internal/program"
@@ -126,19 +125,11 @@ func withTimeout[T any](limit time.Duration, do func() T) (result T, err error) 
 // dirError returns why a directory cannot be used; "": it can.
 func dirError(dir string) string {
 	if info, err := os.Stat(dir); err != nil {
-		return cause(err)
+		return printable.Cause(err).Error()
 	} else if !info.IsDir() {
 		return unix.ENOTDIR.Error()
 	}
 	return ""
-}
-
-// cause returns the text of an error without the path.
-func cause(err error) string {
-	if why := (*fs.PathError)(nil); errors.As(err, &why) {
-		err = why.Err
-	}
-	return err.Error()
 }
 
 // diskSpaces returns the directories that a job needs. The cache is where package bootstrap puts copies of gorun.
@@ -188,7 +179,7 @@ func checksum(s doctor.Program) doctor.Program {
 	}
 	f, err := os.Open(s.Path)
 	if err != nil {
-		s.Error = cause(err)
+		s.Error = printable.Cause(err).Error()
 		return s
 	}
 	defer f.Close()
@@ -198,7 +189,7 @@ func checksum(s doctor.Program) doctor.Program {
 	}
 	hash := sha256.New()
 	if _, err := io.Copy(hash, io.LimitReader(f, doctor.ProgramBytes)); err != nil {
-		s.Error = cause(err)
+		s.Error = printable.Cause(err).Error()
 		return s
 	}
 	s.Size, s.SHA256 = info.Size(), hex.EncodeToString(hash.Sum(nil))

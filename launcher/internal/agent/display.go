@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/internal/printable"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
@@ -51,7 +52,8 @@ func (j *job) newDisplay() *display {
 	}
 	cfg.Consumed = func(_, stream, n int) { j.credit.add(stream, n) }
 	cfg.Failed = func(stream int, err error) {
-		_ = j.agent.link.Send(&wire.OutputLost{Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE), Text: err.Error()})
+		lost := wire.OutputLost{Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE), Text: printable.Error(err)}
+		_ = j.agent.link.Send(&lost)
 	}
 	d := &display{Console: output.NewConsole(cfg), hidden: config.Hidden}
 	d.closing, d.hurry = context.WithCancel(context.Background())

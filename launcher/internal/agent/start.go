@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/internal/printable"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/spec"
@@ -171,7 +172,7 @@ func (j *job) newRanks(rows []wire.Row, apps []spec.App) ([]process.Rank, error)
 
 // startFailure distinguishes errors of a program (exit codes 126 and 127) from those of the machine (125).
 func startFailure(err error) wire.StartFailed {
-	f := wire.StartFailed{Rank: -1, Code: 125, Text: err.Error(), At: time.Now()}
+	f := wire.StartFailed{Rank: -1, Code: 125, Text: printable.Error(err), At: time.Now()}
 	var start *process.StartError
 	var prog *program.Error
 	switch {

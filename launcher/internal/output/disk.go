@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -217,7 +216,7 @@ func (d *disk) fail(f *logFile, err error) (failure error) {
 	if err == nil || f.err != nil {
 		return nil
 	}
-	f.err, f.waiting = cause(err), nil
+	f.err, f.waiting = printable.Cause(err), nil
 	if slices.ContainsFunc(d.causes, func(known error) bool { return errors.Is(f.err, known) }) {
 		return nil
 	}
@@ -235,14 +234,6 @@ func (d *disk) release(c credit) {
 	if c.n > 0 {
 		d.consumed(c.rank, c.stream, c.n)
 	}
-}
-
-// cause strips the path from an error.
-func cause(err error) error {
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return path.Err
-	}
-	return err
 }
 
 // abandon stops writing after a write that has taken too long, and gives back all credit in place of run, also for

@@ -105,14 +105,14 @@ func (p LogPlan) makeNamed() error {
 			}
 			if err := p.logRoot().mkdirAll(filepath.Dir(name)); err != nil {
 				dir := printable.Text(filepath.Dir(name)) // --log-dir does not name it
-				return fmt.Errorf("make log directory %s: %w", dir, cause(err))
+				return fmt.Errorf("make log directory %s: %w", dir, printable.Cause(err))
 			}
 			if p.Attempt > 0 {
 				continue
 			}
 			f, err := p.logRoot().open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 			if err != nil {
-				return fmt.Errorf("open log %s: %w", printable.Text(name), cause(err))
+				return fmt.Errorf("open log %s: %w", printable.Text(name), printable.Cause(err))
 			}
 			f.Close()
 		}

@@ -228,7 +228,7 @@ func openLog(root logRoot, path string) (*os.File, error) {
 	file, err := root.open(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w; give --log-dir a writable directory", printable.Text(path),
-			cause(err))
+			printable.Cause(err))
 	}
 	return file, nil
 }

@@ -1,8 +1,6 @@
 package program
 
 import (
-	"errors"
-	"io/fs"
 	"strconv"
 	"strings"
 	"syscall"
@@ -75,12 +73,4 @@ func codeOf(err error) int {
 		return codeMissing
 	}
 	return codeRefused
-}
-
-// cause returns the error number in an error of package os.
-func cause(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
 }

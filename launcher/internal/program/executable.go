@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/internal/printable"
 )
 
 // headSize covers the part of a script that the kernel reads (256 bytes) and, in most binaries, the loader's path.
@@ -38,13 +40,13 @@ func headOf(f *os.File, size int) (head, error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return h[:n], cause(err)
+	return h[:n], printable.Cause(err)
 }
 
 // openFile opens a file of any type without blocking.
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
-	return f, cause(err)
+	return f, printable.Cause(err)
 }
 
 // isCompiled reports whether f is a binary.

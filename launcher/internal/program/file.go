@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"gorun/internal/printable"
 )
 
 // file is a file that may be the program.
@@ -37,7 +39,7 @@ func (f *file) stat() error {
 	if err == nil {
 		f.mode = info.Mode()
 	}
-	return cause(err)
+	return printable.Cause(err)
 }
 
 // local returns the file of this name in the ranks' working directory.

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"gorun/internal/printable"
 	"gorun/launcher/internal/reach/remote"
 )
 
@@ -136,7 +137,7 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 	began := time.Now()
 	p, err := h.start(ctx, line)
 	if err != nil {
-		text := err.Error()
+		text := printable.Error(err)
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			text = "--ssh: " + h.argv[0] + " is not installed here"
 		}

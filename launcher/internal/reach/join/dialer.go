@@ -252,7 +252,7 @@ func describe(err error) string {
 	case remote.IsEnd(err):
 		text = "it closes connections: another program may listen there"
 	default:
-		text = err.Error()
+		text = printable.Error(err)
 	}
 	return printable.Text(printable.Short(text))
 }

@@ -132,7 +132,7 @@ func (h *handshake) explain(err error) error {
 }
 
 func (h *handshake) keyExchangeError(err error) error {
-	text := strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")
+	text := strings.TrimPrefix(printable.Error(err), "ssh: handshake failed: ")
 	if strings.Contains(text, "version string") {
 		return fail(remote.StepKeys, err, "%s does not speak SSH: %s", h.settings, text).WithHint("check the port")
 	}
@@ -161,7 +161,7 @@ func (h *handshake) authError(err error) error {
 	case h.partial:
 		b.WriteString(": a key alone is not enough")
 	case strings.Contains(err.Error(), "disconnect"):
-		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(err.Error(), "ssh: handshake failed: "))
+		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(printable.Error(err), "ssh: handshake failed: "))
 	}
 	b.WriteString(h.offeredKeys())
 	if h.offer != nil {
