@@ -282,7 +282,8 @@ func filled(command string) string {
 	for _, end := range []string{" # ", " >"} {
 		command, _, _ = strings.Cut(command, end)
 	}
-	command = strings.NewReplacer(" ...", "", " …", "", ",...", "", "...", "", "help X", "help TOPIC").Replace(command)
+	command = strings.NewReplacer(" ...", "", " …", "", ",...", "", "...", "", "help X", "help TOPIC",
+		"--hostfile X", "--hostfile FILE").Replace(command)
 	return placeholder.ReplaceAllStringFunc(command, func(found string) string {
 		name := strings.TrimLeft(found, " =:")
 		return strings.TrimSuffix(found, name) + cmp.Or(placeholders[name], name)

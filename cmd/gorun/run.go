@@ -120,23 +120,34 @@ func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 // suggestCommand completes the hint of a program that cannot start, and adds one if its name resembles a command of
 // gorun or another command line was meant.
 func suggestCommand(err error, inv *dialect.Invocation) error {
-	e, ok := errors.AsType[*launcher.Error](flatten(err)[0])
-	if !ok || e.Code != job.ExitNotExec && e.Code != job.ExitNotFound || inv.Command() == "" {
-		return err
-	}
-	app := inv.Spec.Apps[0]
-	if e.Hint != "" {
-		e.Hint = completeHint(e.Hint, inv.Command(), app.Args)
-	} else if e.Code == job.ExitNotFound && app.Start == job.StartAuto {
-		if command := inv.Meant(commandNames()); command != "" {
-			e.Hint = "run `" + command + "`"
+	for _, err := range flatten(err) {
+		e, ok := errors.AsType[*launcher.Error](err)
+		if !ok || e.Code != job.ExitNotExec && e.Code != job.ExitNotFound {
+			continue
+		}
+		for i, app := range inv.Spec.Apps {
+			line := inv.Command(i, thisProgram)
+			switch isOf := len(inv.Spec.Apps) == 1 || strings.HasPrefix(e.Text, app.Program+": "); {
+			case !isOf || line == "":
+				continue
+			case e.Hint != "":
+				e.Hint = completeHint(e.Hint, line, app.Args)
+			case e.Code == job.ExitNotFound && app.Start == job.StartAuto && len(inv.Spec.Apps) == 1:
+				if command := inv.Meant(commandNames()); command != "" {
+					e.Hint = "run `" + command + "`"
+				}
+			}
+			break
 		}
 	}
 	return err
 }
 
-// completeHint gives a hint, which is about the program alone, the options before it and its arguments.
-func completeHint(hint, options string, args []string) string {
+// thisProgram stands for a program with its arguments in a command line.
+const thisProgram = "@program@"
+
+// completeHint gives a hint, which is about a program alone, the rest of the command line and the program's arguments.
+func completeHint(hint, line string, args []string) string {
 	before, after, found := strings.Cut(hint, "run `gorun ")
 	program, after, _ := strings.Cut(after, "`")
 	if near, is := strings.CutPrefix(hint, "did you mean "); is && near[0] != '`' {
@@ -148,7 +159,7 @@ func completeHint(hint, options string, args []string) string {
 	if len(args) > 0 {
 		program += " " + shellwords.Join(args)
 	}
-	return before + "run `" + options + " " + program + "`" + after
+	return before + "run `" + strings.Replace(line, thisProgram, program, 1) + "`" + after
 }
 
 // reportStartFailure prints all reasons why a job could not start, and returns them as a result.

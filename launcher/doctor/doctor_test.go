@@ -252,10 +252,10 @@ func TestWayOutOfAProgram(t *testing.T) {
 		away                 bool
 		text, fix            string
 	}{
-		{"./run", "./run: has no run bit", "run `chmod +x ./run`", false, "./run: has no run bit", "chmod +x ./run"},
-		{"./run", "./run: has no run bit", "run `chmod +x ./run`", true, "./run: has no run bit", "chmod +x ./run"},
+		{"./run", "./run: permission denied: not executable", "run `chmod +x ./run`", false, "./run: permission denied: not executable", "chmod +x ./run"},
+		{"./run", "./run: permission denied: not executable", "run `chmod +x ./run`", true, "./run: permission denied: not executable", "chmod +x ./run"},
 		{
-			"./a.sh", "./a.sh: has no run bit", "run `gorun sh ./a.sh`", false, "./a.sh: has no run bit",
+			"./a.sh", "./a.sh: permission denied: not executable", "run `gorun sh ./a.sh`", false, "./a.sh: permission denied: not executable",
 			"gorun sh ./a.sh",
 		},
 		{

@@ -113,17 +113,19 @@ func (req *Request) notExecutable(name string, f file) *Error {
 	case err != nil:
 		return refused(name, "permission denied: this user may neither read nor execute it")
 	case h.isELF() || h.isScript():
-		return refused(name, "has no run bit").hint("run `chmod +x " + word(f.exec) + "`")
+		return refused(name, notExecutable).hint("run `chmod +x " + word(f.exec) + "`")
 	}
 	if hint := compileHint(f.exec); hint != "" {
 		return refused(name, "is no program yet").hint(hint)
 	}
 	ending := path.Ext(name)
 	if _, runs := runnerOf(name); bytes.IndexByte(h, 0) < 0 && (runs != "sh" || ending == "" || ending == ".sh") {
-		return refused(name, "has no run bit, nor a #! line").hint("run `gorun " + runs + " " + word(f.exec) + "`")
+		return refused(name, notExecutable+", and without a #! line").hint("run `gorun " + runs + " " + word(f.exec) + "`")
 	}
-	return refused(name, "has no run bit")
+	return refused(name, notExecutable).hint("run `chmod +x " + word(f.exec) + "` if it is a program")
 }
+
+const notExecutable = "permission denied: not executable"
 
 func isNoexec(path string) bool {
 	var st unix.Statfs_t

@@ -15,6 +15,8 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
+const chmodNotes = "run `chmod +x ./notes.txt` if it is a program"
+
 func TestRefuse(t *testing.T) {
 	long := strings.Repeat("/long", 60)
 	sh := "#!/bin/sh\n"
@@ -104,25 +106,28 @@ func TestRefuse(t *testing.T) {
 				": file name too long",
 		},
 		"no run bit": {
-			request: Request{Name: "./norun"}, code: 126, reason: "./norun: has no run bit", hint: "run `chmod +x ./norun`",
+			request: Request{Name: "./norun"}, code: 126, reason: "./norun: permission denied: not executable",
+			hint: "run `chmod +x ./norun`",
 		},
 		"no run bit, plain": {
-			request: Request{Name: "elf"}, code: 126, reason: "elf: has no run bit", hint: "run `chmod +x ./elf`",
+			request: Request{Name: "elf"}, code: 126, reason: "elf: permission denied: not executable",
+			hint: "run `chmod +x ./elf`",
 		},
 		"no run bit in PATH": {
-			request: Request{Name: "locked"}, code: 126, reason: "locked: has no run bit",
+			request: Request{Name: "locked"}, code: 126, reason: "locked: permission denied: not executable",
 			hint: "run `chmod +x " + dir + "/bin/locked`",
 		},
 		"no run bit, shell": {
-			request: Request{Name: "norun.sh"}, code: 126, reason: "norun.sh: has no run bit, nor a #! line",
-			hint: "run `gorun sh ./norun.sh`",
+			request: Request{Name: "norun.sh"}, code: 126,
+			reason: "norun.sh: permission denied: not executable, and without a #! line", hint: "run `gorun sh ./norun.sh`",
 		},
 		"no run bit, data": {
-			request: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: has no run bit",
+			request: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: permission denied: not executable",
+			hint: chmodNotes,
 		},
 		"--no-python with a script": {
 			request: Request{Name: "train.py", Start: spec.StartExec}, code: 126,
-			reason: "train.py: has no run bit, nor a #! line", hint: "run `gorun python3 ./train.py`",
+			reason: "train.py: permission denied: not executable, and without a #! line", hint: "run `gorun python3 ./train.py`",
 		},
 		"--no-python with a directory": {
 			request: Request{Name: "golib", Start: spec.StartExec}, code: 126, reason: "golib: is a directory",
@@ -200,7 +205,7 @@ func TestRefuse(t *testing.T) {
 		},
 		"interpreter is data": {
 			request: Request{Name: "viadata"}, code: 126,
-			reason: "viadata: its #! line needs ./notes.txt: has no run bit",
+			reason: "viadata: its #! line needs ./notes.txt: permission denied: not executable", hint: chmodNotes,
 		},
 		"interpreter is itself": {
 			request: Request{Name: "self"}, code: 126, reason: "its interpreters are scripts, more than five deep",
@@ -282,7 +287,7 @@ func TestRefuse(t *testing.T) {
 		},
 		"interpreter is no program": {
 			request: Request{Name: "train.py", Interpreter: "./notes.txt"}, code: 126,
-			reason: "train.py: its interpreter ./notes.txt: has no run bit",
+			reason: "train.py: its interpreter ./notes.txt: permission denied: not executable", hint: chmodNotes,
 		},
 		"broken environment": {
 			request: Request{Name: "train.py"}, path: "VIRTUAL_ENV=venv", code: 127,

@@ -447,17 +447,18 @@ func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
 func TestTrailingLauncherOptions(t *testing.T) {
 	const before = "write options before the program"
 	for line, want := range map[string]string{
-		"gorun train.py --nproc-per-node 4":               "--nproc-per-node: gorun --nproc-per-node 4 train.py",
-		"gorun run train.py --nproc_per_node=4":           "--nproc_per_node: gorun run --nproc_per_node=4 train.py",
-		"gorun python3 train.py --nnodes 1":               "--nnodes: gorun --nnodes 1 python3 train.py",
-		"gorun train.py --nnodes 1 --map-by numa":         "--nnodes and --map-by: gorun --nnodes 1 --map-by numa train.py",
-		"gorun -v -- ./train --bind-to core -- -n":        "--bind-to: gorun -v --bind-to core ./train -- -n",
-		"gorun -n 1 x : -n 1 train.py --standalone":       "--standalone: " + before,
-		"gorun --chdir . train.py --max-restarts 2":       "--max-restarts: gorun --chdir . --max-restarts 2 train.py",
-		"gorun train.py --node-rank 1":                    "", // its own
-		"gorun train.py --gpus=0 -n 1 -x":                 "--gpus and -n: gorun --gpus=0 -n 1 train.py -x",
-		"gorun -n 1 train.py -np 2 -H a --dry_run --help": "-np, -H and --dry_run: " + before,
-		"gorun ./train --dry-run --timeout 5 -n 2":        "--dry-run: gorun --dry-run ./train --timeout 5 -n 2",
+		"gorun train.py --nproc-per-node 4":                "--nproc-per-node: gorun --nproc-per-node 4 train.py",
+		"gorun run train.py --nproc_per_node=4":            "--nproc_per_node: gorun run --nproc_per_node=4 train.py",
+		"gorun python3 train.py --nnodes 1":                "--nnodes: gorun --nnodes 1 python3 train.py",
+		"gorun train.py --nnodes 1 --map-by numa":          "--nnodes and --map-by: gorun --nnodes 1 --map-by numa train.py",
+		"gorun -v -- ./train --bind-to core -- -n":         "--bind-to: gorun -v --bind-to core ./train -- -n",
+		"gorun -n 1 x : -n 1 train.py --standalone":        "--standalone: gorun -n 1 --standalone x : -n 1 train.py",
+		"gorun -n 1 x : -n 1 train.py --map-by numa -- -n": "--map-by: gorun -n 1 x : -n 1 --map-by numa train.py -- -n",
+		"gorun --chdir . train.py --max-restarts 2":        "--max-restarts: gorun --chdir . --max-restarts 2 train.py",
+		"gorun train.py --node-rank 1":                     "", // its own
+		"gorun train.py --gpus=0 -n 1 -x":                  "--gpus and -n: gorun --gpus=0 -n 1 train.py -x",
+		"gorun -n 1 train.py -np 2 -H a --dry_run --help":  "-np, -H and --dry_run: " + before,
+		"gorun ./train --dry-run --timeout 5 -n 2":         "--dry-run: gorun --dry-run ./train --timeout 5 -n 2",
 		// A local module may take the other one.
 		"gorun main.py --timeout 5 --standalone":   "--standalone: gorun --standalone main.py --timeout 5",
 		"gorun train.py -- --nnodes 2":             "",
@@ -514,9 +515,9 @@ func TestSeveralPrograms(t *testing.T) {
 
 	require.Equal(t, []string{
 		"--timeout 3 applies to the whole job: put it before the first program",
-		`a has no number of ranks: with several programs each needs its own -n: write "-n N a : ..."; for a : that is ` +
-			`an argument put -- before the first program`,
-		`program 3 of 3 is missing: write ": -n N PROGRAM"; for a : that is an argument put -- before the first program`,
+		"a has no number of ranks: with several programs each needs its own -n: write `-n N a : ...`; for a : that is " +
+			"an argument put -- before the first program",
+		"program 3 of 3 is missing: write `: -n N PROGRAM`; for a : that is an argument put -- before the first program",
 	}, problems(t, "gorun a : -n 2 --timeout 3 b : -n 2"))
 	require.Equal(t, []string{"--nproc-per-node 3 does not go with several programs: each has its own -n"},
 		problems(t, "gorun -n 1 --nproc-per-node 3 a : -n 2 b"))
@@ -548,7 +549,7 @@ func TestColons(t *testing.T) {
 	} {
 		require.Equal(t, want, mustParse(t, line).Spec.Apps, line)
 	}
-	const write = `write ": -n N %s"; for a : that is an argument put -- before the first program`
+	const write = "write `: -n N %s`; for a : that is an argument put -- before the first program"
 	for line, want := range map[string][]string{
 		"gorun -n 1 a : --tee 3 -n 2 b":        {"--tee 3 applies to the whole job: put it before the first program"},
 		"gorun -n 1 a : -wdir / -n 2 --frob b": {"unknown option --frob"},

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,7 +25,7 @@ type Page struct {
 	Examples []Example
 	First    []Group   // headings before all others
 	Often    []string  // first names of options that a long help lists first
-	Heading  string    // of these
+	Heading  string    // of these; "": Most used
 	Ranks    string    // default number of ranks
 	Codes    []Example // exit codes
 	Last     string    // last paragraphs, with an empty line between them
@@ -60,7 +61,7 @@ func (b *helpBuilder) body(c *cli.Command, page Page, commands []*cli.Command) {
 		b.example(e)
 	}
 	if page.Often != nil {
-		b.heading(page.Heading)
+		b.heading(cmp.Or(page.Heading, "Most used"))
 		b.options(c, func(f *Flag) int { return slices.Index(page.Often, f.Option.Names[0]) })
 		b.paragraph("  ", page.Ranks)
 	}
@@ -100,7 +101,7 @@ func (d *Dialect) Manual() (cli.Command, Page) {
 		f.oneDash = d.slots == slotsOfHydra
 	}
 	page := Page{
-		Examples: d.examples, Often: d.often, Heading: "Most used", Ranks: d.countDefault(), Codes: d.exitCodes(),
+		Examples: d.examples, Often: d.often, Ranks: d.countDefault(), Codes: d.exitCodes(),
 		Last: lastOfJobs,
 	}
 	switch {

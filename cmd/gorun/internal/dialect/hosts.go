@@ -77,7 +77,7 @@ func (p *Line) listedHosts(lists []Arg) (all []hosts.Host, ok bool) {
 	ok = true
 	for _, list := range lists {
 		if file, _, _ := strings.Cut(list.Value, ":"); p.isHostFile(file) {
-			p.problem("%s: a file, not a host: use --hostfile %s", list.From, shellwords.Quote(file))
+			p.problem("%s: a file, not a host: use `--hostfile %s`", list.From, shellwords.Quote(file))
 			ok = false
 			continue
 		}

@@ -3,7 +3,6 @@ package dialect
 import (
 	"cmp"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -33,15 +32,38 @@ type Invocation struct {
 	// Notes may hold control bytes, as UsageError.Lines.
 	Notes []string
 
-	typed []string // options before the only program, without "--"; nil for several programs
+	typed [][]string // options before each program, without "--" before the first; nil if a file names the programs
 }
 
-// Command returns the command line with other words in place of the only program; "" for several programs.
-func (inv *Invocation) Command(words ...string) string {
-	if inv.typed == nil {
+// Command returns the command line with other words in place of a program and its arguments; "" if a file names them.
+func (inv *Invocation) Command(program int, words ...string) string {
+	if program >= len(inv.typed) {
 		return ""
 	}
-	return shellwords.Join(slices.Concat(strings.Fields(inv.Dialect.Name), inv.typed, words))
+	return shellwords.Join(append(strings.Fields(inv.Dialect.Name), inv.line(program, words)...))
+}
+
+func (inv *Invocation) line(program int, words []string) (line []string) {
+	for i, options := range inv.typed {
+		if i > 0 {
+			line = append(line, ":")
+		}
+		line = append(line, options...)
+		if app := inv.Spec.Apps[i]; i == program {
+			line = append(line, words...)
+		} else {
+			line = append(append(line, app.Program), app.Args...)
+		}
+	}
+	return line
+}
+
+// alone returns the options before the only program; nil for several.
+func (inv *Invocation) alone() []string {
+	if len(inv.typed) != 1 {
+		return nil
+	}
+	return inv.typed[0]
 }
 
 // IsSilent reports whether a job prints no notes as long as nothing is wrong.

@@ -87,7 +87,8 @@ func mayNest(launcher string) bool {
 // ranks among the launcher's arguments replaces gorun's.
 func (p *Line) withoutLauncher(app job.App, name string, args []string, counted bool) string {
 	without := "leave " + name + " out"
-	if p.typed == nil {
+	typed := p.alone()
+	if typed == nil {
 		return without
 	}
 	words := append([]string{app.Program}, app.Args...)
@@ -95,18 +96,19 @@ func (p *Line) withoutLauncher(app job.App, name string, args []string, counted 
 		words = append([]string{"python3", "-m"}, words...)
 	}
 	var line []string
-	all := Invocation{Dialect: p.Invocation.Dialect, typed: []string{}}
-	for _, o := range p.dialect.rewrite(p.typed).options {
+	options := []string{}
+	for _, o := range p.dialect.rewrite(typed).options {
 		if o.Option.Family == familyStart {
 			continue
 		}
-		all.typed = append(all.typed, o.typed...)
+		options = append(options, o.typed...)
 		if !counted || o.Option.Family != FamilyCount {
 			line = append(line, o.typed...)
 		}
 	}
+	all := Invocation{Dialect: p.Invocation.Dialect, Spec: p.Spec, typed: [][]string{options}}
 	return p.runOr(without, append(line, args...)) + ", or for several jobs `" +
-		all.Command("sh", "-c", "exec "+shellwords.Join(words)) + "`"
+		all.Command(0, "sh", "-c", "exec "+shellwords.Join(words)) + "`"
 }
 
 // runOr returns how to run other words than those that were typed, if they make a command line, else a text.

@@ -72,11 +72,8 @@ func (p *Line) read(args []string) error {
 			p.position = p.positions[i]
 		}
 		r := d.rewrite(args)
-		if i == 0 && !r.more && len(p.positions) == 0 {
-			p.typed = args[:len(args)-len(r.program)]
-			if r.ended {
-				p.typed = p.typed[:len(p.typed)-1]
-			}
+		if len(p.positions) == 0 {
+			p.typed = append(p.typed, r.before(args, i == 0))
 		}
 		if err := p.program(r, i == 0); err != nil || !r.more {
 			p.position = ""

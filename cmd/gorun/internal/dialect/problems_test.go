@@ -157,7 +157,7 @@ func TestProblems(t *testing.T) {
 			` board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
 		"gorun --map-by ppr:x:socket x": {`--map-by ppr:x:socket: ranks per object: "x" is not a number from 1 to 1048576`},
 		"gorun --cpus-per-rank 0 x":     {"--cpus-per-rank 0: not a number from 1 to 1048576"},
-		"gorun -H here.txt:2 x":         {"-H here.txt:2: a file, not a host: use --hostfile here.txt"},
+		"gorun -H here.txt:2 x":         {"-H here.txt:2: a file, not a host: use `--hostfile here.txt`"},
 		"mpirun --host ./none.txt x":    {`--host ./none.txt: "./none.txt" is not a host name: it contains '/'`},
 		"gorun init":                    {"init: not a command of gorun; gorun run init starts a program of that name"},
 		"gorun --gpus 2,2 x":            {"--gpus 2,2: GPU 2 is named twice"},

@@ -86,6 +86,18 @@ func (d *Dialect) rewrite(args []string) rewritten {
 	return r
 }
 
+// before returns what args have before the program, without "--" if the program is the first: no option begins there.
+func (r rewritten) before(args []string, first bool) []string {
+	end := len(args) - len(r.program) - len(r.next)
+	if r.more {
+		end-- // its colon
+	}
+	if r.ended && first {
+		end--
+	}
+	return args[:end:end]
+}
+
 // looksLikeOption reports whether a word begins with a dash and has more.
 func looksLikeOption(word string) bool { return len(word) > 1 && word[0] == '-' }
 
@@ -122,7 +134,7 @@ func (r *rewritten) split(d *Dialect) {
 }
 
 // writeColon is how to write a `:` for gorun, and how for the program.
-const writeColon = "\": -n N PROGRAM\"; for a : that is an argument put -- before the first program"
+const writeColon = "`: -n N PROGRAM`; for a : that is an argument put -- before the first program"
 
 // block reports whether the words after a `:` begin with a known option, and whether a number of ranks
 // is among the options before the program.

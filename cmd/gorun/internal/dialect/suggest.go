@@ -220,7 +220,7 @@ func (p *Line) refuseMissingCommand(word string) {
 func (inv *Invocation) Meant(names []string) string {
 	app := inv.Spec.Apps[0]
 	if words := retyped(app); words != nil {
-		return inv.Command(words...)
+		return inv.Command(0, words...)
 	}
 	if command := insteadOf(app.Program); command != "" {
 		return command
@@ -230,7 +230,7 @@ func (inv *Invocation) Meant(names []string) string {
 	case "":
 		return ""
 	case "run":
-		words = append(words, inv.typed...)
+		words = append(words, inv.alone()...)
 	}
 	return shellwords.Join(append(words, app.Args...))
 }

@@ -34,7 +34,7 @@ func (p *Line) checkTrailingOptions() {
 	if d := p.Invocation.Dialect; d != Gorun && d != Run {
 		return
 	}
-	for _, app := range p.Spec.Apps {
+	for i, app := range p.Spec.Apps {
 		words := append([]string{app.Program}, app.Args...)
 		if end := slices.Index(words, "--"); end >= 0 {
 			words = words[:end]
@@ -46,9 +46,9 @@ func (p *Line) checkTrailingOptions() {
 		}
 		names := p.ownAmong(unknown)
 		if found := trailing(words, names); certain && found != nil {
-			p.problem("%s reads no arguments, but gets %s: %s", words[0], enumerate(found, "and"), p.optionsFirst(names))
+			p.problem("%s reads no arguments, but gets %s: %s", nameOf(app), enumerate(found, "and"), p.optionsFirst(i, names))
 		} else {
-			p.NoteTrailingOptions(words, names...)
+			p.noteTrailing(i, words, names)
 		}
 	}
 }
@@ -68,31 +68,43 @@ func (p *Line) ownAmong(names []string) (own []string) {
 	return own
 }
 
-// optionsFirst says how to write the line with these options before the only program.
-func (p *Line) optionsFirst(names []string) string {
+// optionsFirst says how to write the line with these options before a program, or before the first one.
+func (p *Line) optionsFirst(program int, names []string) string {
 	const otherwise = "write options before the program"
-	if p.typed == nil || p.command != nil {
+	if program >= len(p.typed) || p.command != nil {
 		return otherwise
 	}
-	words := append(p.Operands(), "--")
+	app := p.Spec.Apps[program]
+	words := append(append([]string{app.Program}, app.Args...), "--")
 	end := slices.Index(words, "--")
 	first := p.MoveOptionsFirst(words[:end], func(word string, _ *Option, _ []string) bool {
 		return trailing([]string{"", word}, names) != nil
 	})
 	at := slices.Index(first, "--")
-	return p.runOr(otherwise, slices.Concat(p.typed, first[:at], first[at+1:], words[end:len(words)-1]))
+	how := otherwise
+	for _, block := range []int{0, program} {
+		line := Invocation{Spec: p.Spec, typed: slices.Clone(p.typed)}
+		line.typed[block] = slices.Concat(line.typed[block], first[:at])
+		how = p.runOr(how, line.line(program, slices.Concat(first[at+1:], words[end:len(words)-1])))
+	}
+	return how
+}
+
+// nameOf returns the script that a Python interpreter gets, or the program.
+func nameOf(app job.App) string {
+	if strings.HasPrefix(path.Base(app.Program), "python") && len(app.Args) > 0 {
+		return app.Args[0]
+	}
+	return app.Program
 }
 
 // unknownTo returns the names of those options that the file of a program does not mention. A program that may be a
 // launcher, or pass its arguments on to one, knows all. A script whose modules may take options, and a binary, which
 // may be large, only lack those of launchers. It is certain if a script reads no arguments at all.
 func (p *Line) unknownTo(app job.App, options []string) (names []string, certain bool) {
-	file := app.Program
-	if strings.HasPrefix(path.Base(file), "python") && len(app.Args) > 0 {
-		file = app.Args[0]
-		if len(options) > 0 && file == options[0] {
-			return []string{optionName(file)}, false
-		}
+	file := nameOf(app)
+	if len(options) > 0 && file == options[0] {
+		return []string{optionName(file)}, false
 	}
 	isPython := strings.HasSuffix(file, ".py")
 	ofLaunchers := func(option string) bool {
@@ -162,10 +174,12 @@ func imported(script []byte) (names []string) {
 	return names
 }
 
-// NoteTrailingOptions notes options that follow the program and so are its arguments.
-func (p *Line) NoteTrailingOptions(words []string, names ...string) {
+// NoteTrailingOptions notes options that follow the only program and so are its arguments.
+func (p *Line) NoteTrailingOptions(words []string, names ...string) { p.noteTrailing(0, words, names) }
+
+func (p *Line) noteTrailing(program int, words, names []string) {
 	if found := trailing(words, names); len(found) > 0 {
-		p.note("%s gets %s; for gorun %s", words[0], enumerate(found, "and"), p.optionsFirst(names))
+		p.note("%s gets %s; for gorun %s", words[0], enumerate(found, "and"), p.optionsFirst(program, names))
 	}
 }
 
