@@ -41,21 +41,16 @@ type Way struct {
 	// "silent".
 	OtherPorts string `json:"other_ports,omitempty"`
 
-	// Bytes arrived within TransferSeconds over one TCP connection.
-	Bytes           int64   `json:"transfer_bytes,omitempty"`
-	TransferSeconds float64 `json:"transfer_seconds,omitempty"`
-	BitsPerSecond   float64 `json:"bits_per_second,omitempty"` // throughput of that connection
-	// TransferSegments were sent for that, of them TransferResent again.
-	TransferSegments int `json:"transfer_segments,omitempty"`
-	TransferResent   int `json:"transfer_resent_segments,omitempty"`
-	// Segments were sent with few in flight, of them Resent again, which indicates loss.
-	Segments int `json:"segments,omitempty"`
-	Resent   int `json:"resent_segments,omitempty"`
-	// Packet is the size of TCP's IP packets in bytes. If packets of that size are lost, packets of
-	// Passes bytes arrive and those of Vanishes bytes do not.
-	Packet   int `json:"packet_bytes,omitempty"`
-	Passes   int `json:"passing_packet_bytes,omitempty"`
-	Vanishes int `json:"lost_packet_bytes,omitempty"`
+	Bytes            int64   `json:"transfer_bytes,omitempty"`           // what one TCP connection carried
+	TransferSeconds  float64 `json:"transfer_seconds,omitempty"`         // time that it took
+	BitsPerSecond    float64 `json:"bits_per_second,omitempty"`          // throughput of that connection
+	TransferSegments int     `json:"transfer_segments,omitempty"`        // segments that it sent
+	TransferResent   int     `json:"transfer_resent_segments,omitempty"` // of them, sent again
+	Segments         int     `json:"segments,omitempty"`                 // sent with few in flight
+	Resent           int     `json:"resent_segments,omitempty"`          // of these, sent again, which indicates loss
+	Packet           int     `json:"packet_bytes,omitempty"`             // size of TCP's IP packets
+	Passes           int     `json:"passing_packet_bytes,omitempty"`     // a size that arrives, if those are lost
+	Vanishes         int     `json:"lost_packet_bytes,omitempty"`        // a size that is lost
 	// Trouble is why measuring failed on a host that was reached.
 	Trouble string `json:"error,omitempty"`
 }

@@ -17,11 +17,10 @@ type Topology struct {
 	// Memories are the nodes whose memory this process may use (cpuset), written like a list of
 	// CPUs. Empty means all.
 	Memories CPUSet `json:"memory_nodes,omitzero"`
-	// Isolated are CPUs that the kernel's scheduler does not use by itself (isolcpus=), and Offline
-	// those that are present but offline.
+	// CPUs that the kernel's scheduler does not use by itself (isolcpus=)
 	Isolated CPUSet `json:"isolated_cpus,omitzero"`
-	Offline  CPUSet `json:"offline_cpus,omitzero"`
-	NICs     []NIC  `json:"nics,omitempty"` // network interfaces and RDMA ports
+	Offline  CPUSet `json:"offline_cpus,omitzero"` // CPUs that are present but offline
+	NICs     []NIC  `json:"nics,omitempty"`        // network interfaces and RDMA ports
 	// Virtual reports whether the PCI tree is that of a virtual machine, whose devices are attached
 	// directly to a host bridge: it does not show distances.
 	Virtual bool `json:"virtual_pci,omitempty"`
@@ -90,14 +89,12 @@ type Bus struct {
 
 // PCIeLink is the PCIe link of a device to the port above it.
 type PCIeLink struct {
-	// GTps and Width are the maximum that both ends support: gigatransfers per second on each lane,
-	// and lanes.
-	GTps  float64 `json:"gigatransfers_per_second"`
-	Width int     `json:"lanes"`
-	// GTpsNow and WidthNow are the current values; 0 if not known. Many idle devices lower their
-	// rate. Fewer lanes than supported mean a loose card or a narrower slot.
-	GTpsNow  float64 `json:"gigatransfers_per_second_now,omitempty"`
-	WidthNow int     `json:"lanes_now,omitempty"`
+	GTps  float64 `json:"gigatransfers_per_second"` // the most on each lane that both ends support
+	Width int     `json:"lanes"`                    // the most that both ends support
+	// current rate; 0 if not known. Many idle devices lower theirs.
+	GTpsNow float64 `json:"gigatransfers_per_second_now,omitempty"`
+	// lanes in use; 0 if not known. Fewer than supported mean a loose card or a narrower slot.
+	WidthNow int `json:"lanes_now,omitempty"`
 }
 
 // pcieRates are the gigatransfers per second on a lane of PCIe 1.0, 2.0, …

@@ -42,11 +42,11 @@ type Path struct {
 	Latency float64 `json:"latency_microseconds,omitempty"`          // half a round trip
 	Forth   float64 `json:"forward_gigabytes_per_second,omitempty"`  // from the first end to the second
 	Back    float64 `json:"backward_gigabytes_per_second,omitempty"` // from the second end to the first
-	// ForthMany and BackMany are the bandwidths of several TCP connections together.
+	// ForthMany is the bandwidth of several TCP connections together.
 	ForthMany float64 `json:"forward_streams_gigabytes_per_second,omitempty"`
-	BackMany  float64 `json:"backward_streams_gigabytes_per_second,omitempty"`
-	Streams   int     `json:"stream_count,omitempty"` // TCP connections at the same time
-	Error     string  `json:"error,omitempty"`        // why it was not measured
+	BackMany  float64 `json:"backward_streams_gigabytes_per_second,omitempty"` // the same in the other direction
+	Streams   int     `json:"stream_count,omitempty"`                          // TCP connections at the same time
+	Error     string  `json:"error,omitempty"`                                 // why it was not measured
 
 	measure func(b *bench, ctx context.Context, p *Path) error
 	ranks   [2]int

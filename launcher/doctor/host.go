@@ -54,7 +54,7 @@ type Host struct {
 	Bridges    []Bridge          `json:"bridges,omitempty"`    // PCI bridges above GPUs
 	// IOMMU is the type of the IOMMU group of each GPU and RDMA adapter, by PCI address: "identity", "DMA", "DMA-FQ".
 	IOMMU      map[string]string `json:"iommu_types,omitempty"`
-	RDMA       []Port            `json:"rdma,omitempty"`
+	RDMA       []Port            `json:"rdma,omitempty"`             // ports of RDMA adapters
 	Interfaces []Interface       `json:"interfaces,omitempty"`       // network interfaces
 	Governors  map[string]int    `json:"cpus_by_governor,omitempty"` // CPUs by their frequency governor
 	Governing  string            `json:"frequency_driver,omitempty"` // the frequency driver: "intel_pstate"
@@ -167,12 +167,11 @@ type Python struct {
 
 // NVIDIA is NVIDIA's driver.
 type NVIDIA struct {
-	Driver string `json:"driver,omitempty"`      // version of the kernel module
-	Open   bool   `json:"open_source,omitempty"` // the open-source module
-	// Peermem and GDRCopy say that these modules are loaded.
-	Peermem bool `json:"peermem,omitempty"`
-	GDRCopy bool `json:"gdrcopy,omitempty"`
-	// Nodes maps device files that a program needs to the reason why it cannot open them, "" if it can.
+	Driver  string `json:"driver,omitempty"`      // version of the kernel module
+	Open    bool   `json:"open_source,omitempty"` // the open-source module
+	Peermem bool   `json:"peermem,omitempty"`     // module nvidia_peermem is loaded
+	GDRCopy bool   `json:"gdrcopy,omitempty"`     // module gdrdrv is loaded
+	// each device file that a program needs, with the reason why it cannot open it; "" if it can
 	Nodes    map[string]string `json:"device_files,omitempty"`
 	Switches int               `json:"nvswitch_count,omitempty"` // NVSwitches on the bus
 	// FabricManager says that its process was seen.
@@ -199,12 +198,11 @@ type AMDGPU struct {
 	// Memory is in bytes; Visible is the part that the bus can address.
 	Memory  int64 `json:"memory_bytes,omitempty"`
 	Visible int64 `json:"visible_bytes,omitempty"`
-	// Hottest and Critical are of the sensor closest to its critical temperature, in °C.
-	Hottest  float64 `json:"hottest_celsius,omitempty"`
-	Critical float64 `json:"critical_celsius,omitempty"`
-	// PowerCap is the configured limit and PowerDefault the default one, in watts.
-	PowerCap     float64 `json:"power_cap_watts,omitempty"`
-	PowerDefault float64 `json:"power_default_watts,omitempty"`
+	// temperature in °C of the sensor closest to its critical one
+	Hottest      float64 `json:"hottest_celsius,omitempty"`
+	Critical     float64 `json:"critical_celsius,omitempty"`    // that sensor's critical temperature
+	PowerCap     float64 `json:"power_cap_watts,omitempty"`     // the configured limit
+	PowerDefault float64 `json:"power_default_watts,omitempty"` // the default limit
 }
 
 // PCIDevice is a device on the PCI bus.

@@ -83,7 +83,7 @@ type Node struct {
 type NodeLogs struct {
 	Dir  string `json:"directory"`      // of this attempt
 	Base string `json:"base_directory"` // of the node
-	// Names replace Logs.Names.
+	// Names replace those of the job.
 	Names []string `json:"name_patterns,omitempty"`
 }
 

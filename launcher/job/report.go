@@ -46,6 +46,7 @@ func (r *Result) Report(name SignalNamer, below bool) string {
 		b.headline(fmt.Sprintf("timed out after %s (--timeout)", round(r.After)))
 		if r.First == nil {
 			b.nccl(r.ncclWarnings())
+			b.ended(r)
 		}
 	case CauseSignal:
 		n, _ := name(r.Signal)
@@ -278,6 +279,13 @@ func (b *reportBuilder) others(r *Result, alike []int) {
 			text = "failed after gorun stopped it"
 		}
 		line(ranks, text)
+	}
+}
+
+// ended lists all ranks if some had ended with 0 while others waited, perhaps for them.
+func (b *reportBuilder) ended(r *Result) {
+	if slices.ContainsFunc(r.Ranks, func(e RankEnd) bool { return e.Fate == FateSucceeded }) {
+		b.others(r, nil)
 	}
 }
 

@@ -101,6 +101,15 @@ exit 137
 			"gorun: timed out after 1m (--timeout)\nexit 124\n",
 		},
 		{
+			"deadline after a rank that ended early",
+			Result{
+				Cause: CauseTimeout, ExitCode: 124, After: Seconds(time.Minute),
+				Ranks: []RankEnd{{Fate: FateStopped}, {Rank: 1}, {Rank: 2, Fate: FateStopped}},
+			},
+			"gorun: timed out after 1m (--timeout)\n" +
+				"  ranks    1 rank succeeded: [1]\n           2 ranks stopped by gorun: [0,2]\nexit 124\n",
+		},
+		{
 			"deadline after a failure that stopped nobody",
 			Result{
 				Cause: CauseTimeout, ExitCode: 124, After: Seconds(time.Minute), Ranks: ranks,

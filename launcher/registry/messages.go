@@ -54,23 +54,20 @@ type Job struct {
 
 // Rank describes a rank.
 type Rank struct {
-	Rank  int    `json:"rank"`           // number in the job
-	Host  string `json:"host"`           // name of its node
-	Here  bool   `json:"here,omitempty"` // the host is the server's
-	PID   int    `json:"pid,omitempty"`  // of the rank's first process; absent if it has not started
-	State string `json:"state"`          // "running", "sleeping", "exit 3", "SIGKILL", ...
-	// Code is the exit code of a rank that has ended, Signal the name of the signal that killed it.
-	Code   *int   `json:"exit_code,omitempty"`
-	Signal string `json:"signal_name,omitempty"`
-	// CPU is the CPU time of its processes in seconds, Memory their resident memory in bytes, Output the bytes that it
-	// has printed; nil: unknown. At is the time of these values by the clock of its host.
-	CPU    *float64  `json:"cpu_seconds,omitempty"`
-	Memory *int64    `json:"memory_bytes,omitempty"`
-	Output *int64    `json:"output_bytes,omitempty"`
-	At     time.Time `json:"at,omitzero"`
-	// GPUs are the PCI addresses of its GPUs.
-	GPUs []string `json:"gpu_pci_addresses,omitempty"`
-	Last string   `json:"last_line,omitempty"` // the last line of its output
+	Rank  int    `json:"rank"`                // number in the job
+	Host  string `json:"host"`                // name of its node
+	Here  bool   `json:"here,omitempty"`      // the host is the server's
+	PID   int    `json:"pid,omitempty"`       // of the rank's first process; absent if it has not started
+	State string `json:"state"`               // "running", "sleeping", "exit 3", "SIGKILL", ...
+	Code  *int   `json:"exit_code,omitempty"` // of a rank that has ended
+	// Signal is the name of the signal that killed it.
+	Signal string    `json:"signal_name,omitempty"`
+	CPU    *float64  `json:"cpu_seconds,omitempty"`       // CPU time of its processes in seconds; absent: unknown
+	Memory *int64    `json:"memory_bytes,omitempty"`      // their resident memory in bytes; absent: unknown
+	Output *int64    `json:"output_bytes,omitempty"`      // bytes that it has printed; absent: unknown
+	At     time.Time `json:"at,omitzero"`                 // time of these values by the clock of its host
+	GPUs   []string  `json:"gpu_pci_addresses,omitempty"` // of its GPU devices
+	Last   string    `json:"last_line,omitempty"`         // the last line of its output
 }
 
 // Reply is a response for people.

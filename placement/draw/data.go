@@ -27,7 +27,7 @@ type rankData struct {
 	Rank     int              `json:"rank"`                        // number in the job
 	CPUs     placement.CPUSet `json:"cpus,omitzero"`               // CPUs that it may run on; absent if not bound
 	Memories placement.CPUSet `json:"memory_nodes,omitzero"`       // NUMA nodes of its memory; absent without a policy
-	GPUs     []string         `json:"gpu_pci_addresses,omitempty"` // its GPUs; absent if it shares all
+	GPUs     []string         `json:"gpu_pci_addresses,omitempty"` // of its GPU devices; absent if it shares all
 	Why      string           `json:"reason,omitempty"`            // why it is placed there
 }
 

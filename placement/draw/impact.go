@@ -20,13 +20,12 @@ type Assumption struct {
 // Impact predicts the time of an all-reduce over paths of each class. In a ring each GPU sends
 // 2·(n-1)/n · S bytes (Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009).
 type Impact struct {
-	Bytes int64 `json:"bytes"`     // per GPU
-	GPUs  int   `json:"gpu_count"` // GPUs in the ring
-	// Class, GBps and Seconds describe the slowest path of a ring in the order of the GPUs.
-	Class       string       `json:"class"`
-	GBps        float64      `json:"gigabytes_per_second"`
-	Seconds     float64      `json:"seconds"`
-	Assumptions []Assumption `json:"assumptions"` // bandwidth of each class of paths
+	Bytes       int64        `json:"bytes"`                // per GPU
+	GPUs        int          `json:"gpu_count"`            // length of the ring
+	Class       string       `json:"class"`                // of the slowest path of a ring in the order of the GPUs
+	GBps        float64      `json:"gigabytes_per_second"` // bandwidth of that path
+	Seconds     float64      `json:"seconds"`              // time of the all-reduce over it
+	Assumptions []Assumption `json:"assumptions"`          // bandwidth of each class of paths
 }
 
 // Bandwidths in GB/s in each direction, rounded. NCCL assumes them for one NVLink and for the link
