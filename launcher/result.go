@@ -25,6 +25,8 @@ func (h *head) result() job.Result {
 	}
 	if r.First != nil {
 		h.explainFailure(&r)
+	} else if r.Cause == job.CauseTimeout && p.HangTimeout == 0 && len(r.Ranks) > 1 {
+		r.Hint = "add `--hang-timeout 1m` to see what each rank waits for when nothing happens"
 	}
 	r.SetSignalNames(diagnosis.SignalName)
 	if h.engineSignalsRanks() && r.Cause == job.CauseSignal && r.Signal == syscall.SIGTERM {
