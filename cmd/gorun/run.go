@@ -143,7 +143,7 @@ func suggestCommand(err error, inv *dialect.Invocation) error {
 	return err
 }
 
-// thisProgram stands for a program with its arguments in a command line.
+// thisProgram is where a program with its arguments would be in a command line.
 const thisProgram = "@program@"
 
 // completeHint gives a hint, which is about a program alone, the rest of the command line and the program's arguments.

@@ -239,6 +239,7 @@ var rooms = []room{
 		"launcher/internal/stacks", "launcher/internal/probe", "launcher/internal/ncclhost", "launcher/internal/ras",
 		"placement", "placement/sysfs", "placement/hwloc", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
 		"launcher/doctor", "launcher/doctor/inspect", "internal/peersocket", "launcher/internal/reach", "env",
+		"internal/printable",
 	}, "an agent measures, opens, spawns, pumps and reports; it decides nothing about the job (env has the names of the " +
 		"variables whose values are files that it makes)"},
 	{"launcher/internal/agentprogram", []string{

@@ -20,6 +20,7 @@ import (
 // Size limits of the documentation, in words. Pages below docs/reference are generated from tables in the code.
 const (
 	maxReadmeWords = 700
+	maxGuideWords  = 900
 	maxPageWords   = 1_500
 	maxDocsWords   = 25_000 // of all pages below docs, without docs/reference
 )
@@ -41,6 +42,9 @@ func words(text string) int {
 }
 
 func TestPagesAreShort(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(testneeds.Repository(t), guide))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(strings.Fields(string(text))), maxGuideWords, guide)
 	numPages, total := 0, 0
 	for _, p := range markdown(t) {
 		if strings.HasPrefix(p.File, "docs/") && path.Dir(p.File) != "docs/reference" {

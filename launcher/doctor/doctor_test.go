@@ -252,12 +252,9 @@ func TestWayOutOfAProgram(t *testing.T) {
 		away                 bool
 		text, fix            string
 	}{
-		{"./run", "./run: permission denied: not executable", "run `chmod +x ./run`", false, "./run: permission denied: not executable", "chmod +x ./run"},
-		{"./run", "./run: permission denied: not executable", "run `chmod +x ./run`", true, "./run: permission denied: not executable", "chmod +x ./run"},
-		{
-			"./a.sh", "./a.sh: permission denied: not executable", "run `gorun sh ./a.sh`", false, "./a.sh: permission denied: not executable",
-			"gorun sh ./a.sh",
-		},
+		{"./run", "./run: is closed", "run `chmod +x ./run`", false, "./run: is closed", "chmod +x ./run"},
+		{"./run", "./run: is closed", "run `chmod +x ./run`", true, "./run: is closed", "chmod +x ./run"},
+		{"./a.sh", "./a.sh: is closed", "run `gorun sh ./a.sh`", false, "./a.sh: is closed", "gorun sh ./a.sh"},
 		{
 			"pyhton3", "pyhton3: not found in PATH or the working directory", "did you mean python3?", false,
 			"pyhton3: not found in PATH or the working directory; did you mean python3?", "gorun doctor python3",
