@@ -1,9 +1,7 @@
 package output
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -146,9 +144,5 @@ func (p LogPlan) makeRankDirs(attempt string) error {
 }
 
 func dirError(err error) error {
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("make log directory %s: %w; give --log-dir a writable directory",
-			printable.Text(path.Path), path.Err)
-	}
-	return fmt.Errorf("make log directory: %w", err)
+	return fmt.Errorf("make log directory %s; give --log-dir a writable directory", printable.Text(printable.Error(err)))
 }
