@@ -22,10 +22,14 @@ import (
 // a rank or node has failed.
 func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 	budget := job.RestartBudget{Restarts: s.spec.Restarts}
+	if m := s.spec.MinNodes; m > 0 && budget.NodeLosses == 0 {
+		budget.NodeLosses = len(s.nodes) - m
+	}
 	s.settings.detail(fmt.Sprintf("hosts and plan: ready after %s", s.elapsed()))
 	began := time.Now()
 	var before []job.Attempt
 	for {
+		left := len(s.left)
 		h := newHead(&s.call, s.plan, s.active, s.key)
 		result, err := h.run(ctx)
 		s.settings.console.Store(nil)
@@ -35,17 +39,18 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		}
 		result.Attempts = before
 		lost := s.lostNodes()
-		delay, again := budget.Next(&result)
-		if !again || !canRestart(&result, lost) {
+		returning, leaving, enough := s.replaceable(lost)
+		delay, again := budget.Next(&result, len(lost))
+		if !again || !enough || result.Cause == job.CauseNode && len(lost) == 0 {
 			if result.Cause != job.CauseRank { // the end of the whole job is timed from its start
 				result.After, result.Elapsed = job.Seconds(s.ids.Elapsed)+result.After, job.Seconds(s.ids.Elapsed)+result.Elapsed
 			}
 			return result, nil
 		}
 		before = append(before, job.NewAttempt(s.ids.Attempt, &result, diagnosis.SignalName))
-		s.reportRestart(&result, &budget, delay)
+		s.reportRestart(&result, &budget, delay, leaving, len(lost))
 		s.monitor.setPaused(true)
-		if !s.awaitRestart(ctx, delay, lost, began, &result) {
+		if !s.awaitRestart(ctx, delay, returning, began, &result) {
 			last := len(before) - 1
 			if result.Cause == job.CauseNode && before[last].Text != "" { // the result has the same text
 				before = before[:last]
@@ -57,8 +62,18 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		}
 		s.ids.Attempt++
 		s.ids.Elapsed = time.Since(began)
-		if err := s.replan(); err != nil {
-			return result, err
+		if len(lost) > 0 {
+			if err := s.renewMarker(); err != nil {
+				return result, err
+			}
+		}
+		if err := s.replan(len(s.left) > left); err != nil {
+			if len(lost) == 0 {
+				return result, err
+			}
+			result.Attempts = before[:len(before)-1]
+			s.explainNoRestart(&result, lost[0], err)
+			return result, nil
 		}
 		s.monitor.setPaused(false)
 	}
@@ -76,8 +91,22 @@ func (h *head) reportTimes() {
 		h.started.Sub(h.began).Round(unit), time.Since(h.started).Round(unit)))
 }
 
-func (s *session) reportRestart(r *job.Result, budget *job.RestartBudget, delay time.Duration) {
-	text := fmt.Sprintf("%s; restart %d of %d", r.Summary(diagnosis.SignalName), budget.Used, budget.Max)
+// reportRestart has nodes leave the job, and says what the next attempt is.
+func (s *session) reportRestart(
+	r *job.Result, budget *job.RestartBudget, delay time.Duration, leaving []*node, lost int,
+) {
+	text := r.Summary(diagnosis.SignalName)
+	for i, n := range leaving {
+		if r.Cause != job.CauseNode || i > 0 {
+			text += "; " + n.name + " is lost, too"
+		}
+		text += "; " + s.leave(n, s.spares())
+	}
+	if lost > 0 && budget.NodeLosses > 0 {
+		text += fmt.Sprintf("; attempt %d", s.ids.Attempt+2)
+	} else {
+		text += fmt.Sprintf("; restart %d of %d", budget.Used, budget.Max)
+	}
 	if delay > 0 {
 		text += " in " + delay.String()
 	}
@@ -137,7 +166,13 @@ func (s *session) awaitRestart(
 }
 
 // replan plans the next attempt, with an empty store.
-func (s *session) replan() error {
+func (s *session) replan(otherNodes bool) error {
+	if otherNodes {
+		s.dropIdle()
+		if err := s.meet(); err != nil {
+			return err
+		}
+	}
 	opened, err := s.openStore()
 	if err != nil {
 		return err
@@ -147,21 +182,16 @@ func (s *session) replan() error {
 
 // lostNodes returns the attempt's nodes whose agents are lost.
 func (s *session) lostNodes() []*node {
-	return slices.DeleteFunc(slices.Clone(s.active), func(n *node) bool {
-		select {
-		case <-n.lost:
-			return false
-		default:
-			return true
-		}
-	})
+	return slices.DeleteFunc(slices.Clone(s.active), func(n *node) bool { return !n.isLost() })
 }
 
-// canRestart reports whether all lost nodes can be restarted.
-func canRestart(r *job.Result, lost []*node) bool {
-	return (r.Cause != job.CauseNode || len(lost) > 0) && !slices.ContainsFunc(lost, func(n *node) bool {
-		return !n.canRestart()
-	})
+func (n *node) isLost() bool {
+	select {
+	case <-n.lost:
+		return true
+	default:
+		return false
+	}
 }
 
 // canRestart reports whether a lost node may have another agent: this process had started the
@@ -183,17 +213,14 @@ func (s *session) reconnectAfter(ctx context.Context, delay time.Duration, lost 
 	if len(lost) == 0 {
 		return nil
 	}
-	if err := s.renewMarker(); err != nil {
-		return err
-	}
 	nodes, before := slices.Clone(s.nodes), make(map[*node]*node, len(lost))
 	for _, n := range lost {
 		fresh := &node{index: n.index, host: n.host, name: n.name, notify: s.settings.notify}
-		nodes[n.index], before[fresh] = fresh, n
+		nodes[slices.Index(nodes, n)], before[fresh] = fresh, n
 	}
 	s.nodes = nodes
 	s.heartbeat.nodes.Store(&nodes)
-	return s.forEach(func(n *node) error {
+	return s.forEachNeeded(func(n *node) error {
 		if before[n] == nil {
 			return nil
 		}

@@ -41,7 +41,7 @@ func (s *session) connect(ctx context.Context) error {
 	if s.settings.reacher == nil {
 		s.settings.reacher = s.newShellReacher()
 	}
-	return s.forEach(func(n *node) error { return s.connectTo(ctx, n) })
+	return s.forEachNeeded(func(n *node) error { return s.connectTo(ctx, n) })
 }
 
 // listNodes makes a node for each of the spec's hosts, which it returns.

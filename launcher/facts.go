@@ -19,19 +19,16 @@ func (s *session) queryNodes() error {
 		return err
 	}
 	hello := s.hello()
-	if err := s.forEach(func(n *node) error { return n.send(s.helloFor(n, hello)) }); err != nil {
+	if err := s.forEachNeeded(func(n *node) error { return n.send(s.helloFor(n, hello)) }); err != nil {
 		return err
 	}
-	err := s.forEach(s.receiveFacts)
+	err := s.forEachNeeded(s.receiveFacts)
 	s.spec.CountSlots(factsOf(s.nodes))
 	if err != nil || len(s.nodes) == 1 {
 		return err
 	}
 	s.warnDuplicates()
-	if s.rank0Node, err = job.HostOfRank0(&s.spec, factsOf(s.nodes)); err != nil {
-		return usageErrors(err)
-	}
-	return s.chooseMaster()
+	return s.meet()
 }
 
 func (s *session) receiveFacts(n *node) error {

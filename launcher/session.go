@@ -33,6 +33,7 @@ type call struct {
 // goroutine.
 type cluster struct {
 	nodes     []*node // in the order of Spec.Hosts
+	left      []*node // that have left the job
 	heartbeat heartbeat
 	progress  *Progress // nil for a job on this host alone
 	prompts   prompts
@@ -164,6 +165,7 @@ func (s *session) close() {
 	if s.heartbeat.stop != nil {
 		s.heartbeat.stop()
 	}
+	s.nodes = append(s.nodes, s.left...)
 	_ = s.forEach(func(n *node) error { n.close(); return nil })
 	s.monitor.close()
 	s.health.Close()

@@ -92,6 +92,9 @@ func jobRows(p *job.Plan, mpi bool) [][]string {
 	if p.MaxRestarts > 0 {
 		ending = append(ending, fmt.Sprintf("it restarts up to %s (--max-restarts)", show.Count(p.MaxRestarts, "time")))
 	}
+	if p.MinNodes > 0 {
+		ending = append(ending, fmt.Sprintf("it goes on while %s are left (--min-nodes)", show.Count(p.MinNodes, "node")))
+	}
 	rows = append(rows, []string{"ending", strings.Join(ending, ", ")})
 	if p.Offline {
 		rows = append(rows, []string{"unchecked", "hosts, their CPUs, GPUs, addresses and programs (--offline)"})
@@ -103,6 +106,9 @@ func jobRows(p *job.Plan, mpi bool) [][]string {
 func hostRows(p *job.Plan) (rows [][]string) {
 	if names := p.Hosts(); len(names) > 1 {
 		rows = append(rows, []string{"hosts", job.HostRanges(names)})
+	}
+	if len(p.Spares) > 0 {
+		rows = append(rows, []string{"spares", job.HostRanges(p.Spares) + ": for lost hosts (--spares)"})
 	}
 	if len(p.Unused) > 0 {
 		rows = append(rows, []string{"unused", job.HostRanges(p.Unused) + ": no rank is there"})

@@ -174,6 +174,36 @@ func farProcessFaults() []hostFault {
 			}, check: says(0, "h2 is lost: its connection ended", "restart 1 of 1"),
 		},
 		{
+			name:      "host crash with a spare, then agent SIGKILL on node 0",
+			criterion: "exit code 0 of the third attempt: the spare has the lost host's ranks, and node 0 another agent",
+			act: func(s *hostScene) {
+				const nodes = 2
+				s.job(role("rank", "default", "none"), append(brief(), "--nnodes", "1:2")...)
+				s.await("rank", nodes)
+				s.strike(func() error { return s.set.Crash("h2") }, func() error { return s.set.Boot("h2") })
+				s.mute = []string{"h2"}
+				s.await("rank", 2*nodes)
+				s.signalAgent("h1", syscall.SIGKILL)
+				all := s.await("rank", 3*nodes)
+				for _, rank := range slices.DeleteFunc(all, func(m *member) bool { return !m.self.lives() }) {
+					s.order(rank, "exit 0")
+				}
+			}, check: says(0, "h2 is lost: silent for "+lease(), "spare h3 takes its ranks [1]; attempt 2",
+				"h1 is lost: its connection ended"),
+		},
+		{
+			name: "host of node 0 crashes, --min-nodes 2", soak: true, criterion: "exit code 0: the others go on without it",
+			act: func(s *hostScene) {
+				s.spread("child", "default", "--min-nodes", "2")
+				s.strike(func() error { return s.set.Crash("h1") }, func() error { return s.set.Boot("h1") })
+				s.mute = []string{"h1"}
+				all := s.await("rank", 2*hostsOfSet-1)
+				for _, rank := range slices.DeleteFunc(all, func(m *member) bool { return !m.self.lives() }) {
+					s.order(rank, "exit 0")
+				}
+			}, check: says(0, "h1 is lost: silent for "+lease(), "2 nodes left; attempt 2"),
+		},
+		{
 			name: "agent SIGKILL, --max-restarts 1, sshd gone", soak: true, deadline: killedDeadline,
 			criterion: "exit code 125, the host named, and why it cannot be reached again",
 			act: func(s *hostScene) {

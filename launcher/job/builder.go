@@ -57,6 +57,7 @@ type builder struct {
 // NewPlan decides everything about a job. It reads nothing but its arguments. facts are those of the spec's hosts, in
 // their order; hosts that get no rank are no nodes of the plan.
 func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
+	spares := spec.spares(facts)
 	facts, layout, err := spec.layout(facts)
 	if err != nil {
 		return nil, err
@@ -72,6 +73,7 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	}
 	b := &builder{spec: spec, ids: ids, opened: opened, plan: p}
 	b.facts, p.Nodes, p.Unused = nodesOf(facts, &layout)
+	p.MinNodes, p.Spares = spec.MinNodes, spares
 	b.layout, b.appOf = layout, spec.appOf(n)
 	if err := cmp.Or(b.checkAlone(), b.checkKinds(), b.checkMPIFamilies()); err != nil {
 		return nil, err

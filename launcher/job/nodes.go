@@ -25,6 +25,16 @@ func (s *Spec) chosen(facts []Facts) ([]Facts, error) {
 	}
 }
 
+// spares returns the names of the hosts that are kept for lost ones.
+func (s *Spec) spares(facts []Facts) (names []string) {
+	if s.MinNodes > 0 {
+		for _, f := range facts[min(cmp.Or(s.NumNodes, len(facts)), len(facts)):] {
+			names = append(names, f.Host)
+		}
+	}
+	return names
+}
+
 func inParentheses(text string) string {
 	if text == "" {
 		return ""

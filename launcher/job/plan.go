@@ -31,6 +31,10 @@ type Plan struct {
 	Warnings []string `json:"warnings,omitempty"`        // what is probably wrong
 	// Unused are hosts without ranks; they are not part of the job.
 	Unused []string `json:"unused_hosts,omitempty"`
+	// Spares are hosts that take the places of lost ones.
+	Spares []string `json:"spare_hosts,omitempty"`
+	// MinNodes is the number of nodes with which the job goes on when others are lost; 0: it needs all.
+	MinNodes int `json:"min_nodes,omitempty"`
 	// Withheld are inherited variables that ranks on other hosts do not get.
 	Withheld []string `json:"withheld,omitempty"`
 

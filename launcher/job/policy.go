@@ -58,6 +58,8 @@ type Restarts struct {
 	Delay time.Duration
 	// Window is how long an attempt has to run to be healthy: its failure counts as the first then. 0: none is.
 	Window time.Duration
+	// NodeLosses is how many nodes the job may lose, beside Max, if it has MinNodes. 0: all above MinNodes.
+	NodeLosses int
 }
 
 // Limits of the delay before a restart.
@@ -70,13 +72,18 @@ const (
 type RestartBudget struct {
 	Restarts
 	Used int // since the start, or the last healthy attempt
+	Lost int // nodes
 }
 
 // Next reports whether a job with a result is started again, and after which delay. Only the failure of a rank or the
-// loss of a node is worth a restart.
-func (b *RestartBudget) Next(r *Result) (delay time.Duration, again bool) {
+// loss of nodes is worth a restart.
+func (b *RestartBudget) Next(r *Result, lost int) (delay time.Duration, again bool) {
 	if r.Cause != CauseRank && r.Cause != CauseNode {
 		return 0, false
+	}
+	if lost > 0 && b.NodeLosses > 0 {
+		b.Lost += lost
+		return 0, b.Lost <= b.NodeLosses
 	}
 	if b.Window > 0 && time.Duration(r.After) >= b.Window {
 		b.Used = 0

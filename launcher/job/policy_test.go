@@ -11,7 +11,7 @@ func TestRestartBudget(t *testing.T) {
 	failed := func(after time.Duration) *Result { return &Result{Cause: CauseRank, After: Seconds(after)} }
 	b := RestartBudget{Restarts: Restarts{Max: 2, Delay: 40 * time.Second, Window: time.Hour}}
 	next := func(r *Result) any {
-		delay, again := b.Next(r)
+		delay, again := b.Next(r, 0)
 		if !again {
 			return "over"
 		}
@@ -33,6 +33,14 @@ func TestRestartBudget(t *testing.T) {
 	assert.Equal(t, time.Duration(0), next(failed(0)))
 	b = RestartBudget{Restarts: Restarts{Max: 1, Delay: time.Hour}}
 	assert.Equal(t, time.Hour, next(failed(0)), "a longer delay is the user's")
+
+	b = RestartBudget{Restarts: Restarts{NodeLosses: 2}}
+	for _, again := range []bool{true, true, false} {
+		delay, ok := b.Next(&Result{Cause: CauseNode}, 1)
+		assert.Equal(t, again, ok)
+		assert.Zero(t, delay, "spares are ready")
+	}
+	assert.Equal(t, "over", next(failed(0)), "losses are counted by themselves")
 }
 
 func TestPolicies(t *testing.T) {

@@ -37,8 +37,11 @@ type Spec struct {
 	Heartbeat time.Duration
 	// PerNode is the requested number of ranks on each node (--nproc-per-node).
 	PerNode Count
-	// NumNodes is the requested number of nodes (--nnodes); 0: any.
+	// NumNodes is the requested number of nodes (--nnodes); 0: any. With MinNodes further Hosts are spares, which take
+	// the places of lost nodes.
 	NumNodes int
+	// MinNodes is the number of nodes below which the job ends when nodes are lost; 0: it ends without any of them.
+	MinNodes int
 
 	// Environ is the environment that ranks inherit, as os.Environ returns it; nil means that of this process.
 	Environ []string

@@ -28,6 +28,9 @@ type probing struct {
 // probe handles a Probe frame, after the one before.
 func (a *Agent) probe(p wire.Probe) error {
 	b := &a.probing
+	if b.closed && a.job != nil && a.job.cleanedUp.Load() { // the next attempt may have other nodes
+		b.reopen()
+	}
 	if b.closed {
 		return fmt.Errorf("agent: %s frame after the end of probing", p.Type())
 	}
@@ -126,6 +129,14 @@ func (b *probing) stopListening() {
 			*l = nil
 		}
 	}
+}
+
+// reopen makes probing possible again after close.
+func (b *probing) reopen() {
+	if b.last != nil {
+		<-b.last
+	}
+	b.ctx, b.cancel, b.last, b.own, b.closed = nil, nil, nil, nil, false
 }
 
 // close ends probing and stops listening.

@@ -69,7 +69,7 @@ func (t *table) row(of Type) *rule {
 var fromAgent = table{"agent", [numTypes]rule{
 	TypeFacts:       {from: anyPeer, when: StateConnected, answers: []Type{TypeHello}, body: bodyFacts},
 	TypeOpened:      {from: anyPeer, when: StateConnected | StateCleanedUp, answers: []Type{TypeOpen}, body: bodyText},
-	TypeReached:     {from: anyPeer, when: StateConnected, answers: []Type{TypeProbe}, body: bodyList},
+	TypeReached:     {from: anyPeer, when: StateConnected | StateCleanedUp, answers: []Type{TypeProbe}, body: bodyList},
 	TypeChecked:     {from: anyPeer, when: StateConnected, answers: []Type{TypeCheck}, body: bodyFacts},
 	TypePong:        {from: anyPeer, when: anyState, answers: []Type{TypePing}, body: bodyFew},
 	TypeNotice:      {from: anyPeer, when: anyState, body: 1 << 20},
@@ -97,7 +97,7 @@ var fromAgent = table{"agent", [numTypes]rule{
 // fromHead is what a head may send to an agent; from is the kind of that agent.
 var fromHead = table{"launcher", [numTypes]rule{
 	TypeHello:    {from: anyPeer, when: StateConnected, most: 1, body: bodyFacts},
-	TypeProbe:    {from: anyPeer, when: StateConnected, body: bodyList},
+	TypeProbe:    {from: anyPeer, when: StateConnected | StateCleanedUp, body: bodyList},
 	TypeCheck:    {from: anyPeer &^ hasJoined, when: StateConnected, body: bodyFacts},
 	TypeOpen:     {from: anyPeer &^ hasJoined, when: StateConnected | StateCleanedUp, body: bodyList},
 	TypeStart:    {from: anyPeer, when: StateConnected | StateCleanedUp, body: MaxBody},

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -209,6 +210,16 @@ func isVariable(from string) bool { return !strings.HasPrefix(from, "-") }
 
 // firstHosts returns the first --nnodes hosts.
 func (p *Line) firstHosts(all []hosts.Host, from string) []hosts.Host {
+	if p.mayLoseNodes() {
+		spec := &p.Spec
+		spec.MinNodes = cmp.Or(spec.MinNodes, spec.NumNodes, len(all)-p.spares)
+		spec.NumNodes = min(cmp.Or(spec.NumNodes, len(all)), len(all)-p.spares)
+		if spec.NumNodes < spec.MinNodes || spec.MinNodes < 1 {
+			p.problem("%s: %d hosts and %d spares are needed; %s names %d", p.elasticFrom, max(1, spec.MinNodes), p.spares,
+				from, len(all))
+		}
+		return all
+	}
 	switch wanted := p.Spec.NumNodes; {
 	case p.standalone && len(all) > 1:
 		p.problem("--standalone is one node, and %s names %d: keep one of them", from, len(all))

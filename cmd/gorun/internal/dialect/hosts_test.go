@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -13,6 +14,32 @@ import (
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 )
+
+// TestSpareHosts: hosts, how many of them have ranks, and without how many the job ends.
+func TestSpareHosts(t *testing.T) {
+	for line, want := range map[string]string{
+		"gorun -H a,b,c --nnodes 1:2 x":             "a b c 2 1",
+		"gorun -H a,b --nnodes 1:3 x":               "a b 2 1",
+		"gorun -H a --nnodes 1:3 x":                 "a 1 1",
+		"gorun -H a,b,c --spares 1 x":               "a b c 2 2",
+		"gorun -H a,b,c --min-nodes 2 x":            "a b c 3 2",
+		"gorun -H a,b,c --spares 1 --min-nodes 1 x": "a b c 2 1",
+		"gorun -H a,b,c --nnodes 2:2 x":             "a b 2 0",
+		"gorun -H a,b,c --nnodes 2 --min-nodes 1 x": "a b c 2 1",
+		"gorun -H a,b,c --exclude b --nnodes 1:3 x": "a c 2 1",
+		"gorun -H a,b --nnodes 3:4 x":               "! --nnodes 3:4: 3 hosts and 0 spares are needed; -H a,b names 2",
+		"gorun -H a,b --spares 2 x":                 "! --spares 2: 1 hosts and 2 spares are needed; -H a,b names 2",
+		"gorun -H a,b,c --nnodes 3 --spares 1 x":    "! --spares 1: 3 hosts and 1 spares are needed; -H a,b,c names 3",
+	} {
+		inv, err := parse(line)
+		if problem, wrong := strings.CutPrefix(want, "! "); wrong {
+			require.EqualError(t, err, problem)
+			continue
+		}
+		require.NoError(t, err, line)
+		require.Equal(t, want, fmt.Sprint(listed(inv.Spec.Hosts), " ", inv.Spec.NumNodes, " ", inv.Spec.MinNodes), line)
+	}
+}
 
 // TestOtherHosts: hosts of a command line; a star marks this host.
 func TestOtherHosts(t *testing.T) {

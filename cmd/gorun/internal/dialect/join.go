@@ -38,11 +38,14 @@ func (p *Line) setNodes(a Arg) error {
 	case most < least:
 		return fmt.Errorf("maximum %d is below minimum %d", most, least)
 	case most > least:
-		return fmt.Errorf("elastic jobs, with %d to %d nodes: not yet; give a fixed number, --nnodes %d", least, most, most)
+		p.Spec.MinNodes, p.elasticFrom = least, a.From
 	}
-	p.Spec.NumNodes, p.nodesFrom = least, a.From
+	p.Spec.NumNodes, p.nodesFrom = most, a.From
 	return nil
 }
+
+// mayLoseNodes reports whether the job goes on without some of its hosts.
+func (p *Line) mayLoseNodes() bool { return p.spares > 0 || p.Spec.MinNodes > 0 }
 
 // joins reports whether this process is one of several nodes that are started one by one.
 func (p *Line) joins() bool {
@@ -52,6 +55,14 @@ func (p *Line) joins() bool {
 
 // resolveNodes settles which nodes the job has: named hosts, nodes that join each other, or this one.
 func (p *Line) resolveNodes() {
+	if p.mayLoseNodes() && !p.hostsGiven() {
+		way := "leave it out"
+		if n := p.Spec.NumNodes; n > 0 {
+			way = fmt.Sprintf("give a fixed number, `--nnodes %d`", n)
+		}
+		p.problem("%s: a job can do without nodes only if gorun starts them: add -H or --hostfile, or %s", p.elasticFrom, way)
+		return
+	}
 	switch t := p.tasks(); {
 	case p.joins() && t != nil:
 		p.resolveTask(t)

@@ -44,6 +44,8 @@ type Line struct {
 	standalone, useEnv                     bool
 	shell                                  string // prints its completion
 	nodesFrom, runIDFrom, graceFrom        string
+	elasticFrom                            string // of what lets the job lose nodes
+	spares                                 int
 	graceName                              string // which of its two names gave the grace
 	endpoint                               sourced[endpoint]
 	masterAddr, localAddr                  sourced[string]

@@ -38,5 +38,9 @@ func endTable(p *Line) []Option {
 			Names: []string{"restart-window"}, Value: "D", Set: Parsed(&spec.Restarts.Window, ParseDuration),
 			Help: "count restarts anew after an attempt that ran for D (never)",
 		},
+		{
+			Names: []string{"max-node-losses"}, Value: "N", Set: Parsed(&spec.Restarts.NodeLosses, AtLeast(1)),
+			Help: "restart after up to N lost hosts (all but --min-nodes)",
+		},
 	})
 }

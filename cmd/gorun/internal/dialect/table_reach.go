@@ -18,6 +18,14 @@ func reachTable(p *Line) []Option {
 			Help: "leave out hosts and ranges of hosts; localhost is this host",
 		},
 		{
+			Names: []string{"min-nodes"}, Value: "N", Set: withFrom(&p.elasticFrom, Parsed(&p.Spec.MinNodes, AtLeast(1))),
+			Help: "restart without lost hosts while N are left",
+		},
+		{
+			Names: []string{"spares"}, Value: "N", Set: withFrom(&p.elasticFrom, Parsed(&p.spares, AtLeast(1))),
+			Help: "keep the last N hosts ready to take the places of lost ones",
+		},
+		{
 			Names: []string{"oversubscribe"}, Family: familyOversubscribe, Set: p.setOversubscribe(true),
 			Help: "allow more ranks than the hosts have slots",
 		},

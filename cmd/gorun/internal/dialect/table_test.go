@@ -103,6 +103,7 @@ var sample = map[string]string{
 	"allow-from":               "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r",
 	"max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
 	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "env-check": "off",
+	"min-nodes": "1", "spares": "1", "max-node-losses": "2",
 	"bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
 	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a",
 	"copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head", "engine": "none",
@@ -131,6 +132,7 @@ var unhosted = []string{"rmk"}
 // needsOther maps options to the requirement in their error, for a job on this host.
 var needsOther = map[string]string{
 	"json": "--dry-run", "no-python": "--use-env", "exclude": "add -H or --hostfile",
+	"min-nodes": "add -H or --hostfile", "spares": "add -H or --hostfile",
 	"nolocal": "add -H or --hostfile", "app": "names the programs", "configfile": "names the programs",
 }
 

@@ -21,7 +21,7 @@ func torchrunTable(p *Line) []Option {
 func (p *Line) torchrunMeeting() []Option {
 	return slices.Concat([]Option{
 		{
-			Names: []string{"nnodes"}, Group: GroupHosts, Value: "N", Set: p.setNodes,
+			Names: []string{"nnodes"}, Group: GroupHosts, Value: "N|MIN:MAX", Set: p.setNodes,
 			Help: "use the first N hosts, or join N nodes that are started one by one",
 		},
 		{

@@ -1,0 +1,120 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"gorun/env/plan"
+	"gorun/launcher/job"
+)
+
+// ownNodes is how many of s.nodes are to have ranks. Those behind them are spares.
+func (s *session) ownNodes() int {
+	if n := s.spec.NumNodes; n > 0 {
+		return min(n, len(s.nodes))
+	}
+	return len(s.nodes)
+}
+
+// spares returns the spares that still have an agent.
+func (s *session) spares() []*node {
+	return slices.DeleteFunc(slices.Clone(s.nodes[s.ownNodes():]), (*node).isLost)
+}
+
+// replaceable reports whether the job can go on without lost nodes. Agents are started again on those that return;
+// the others leave the job.
+func (s *session) replaceable(lost []*node) (returning, leaving []*node, ok bool) {
+	spares, left := len(s.spares()), s.ownNodes()
+	for _, n := range lost {
+		switch {
+		case s.spec.MinNodes > 0 && spares > 0: // it is ready, and the host may be about to fail for good
+			spares--
+			leaving = append(leaving, n)
+		case n.canRestart():
+			returning = append(returning, n)
+		default:
+			left--
+			leaving = append(leaving, n)
+		}
+	}
+	return returning, leaving, len(leaving) == 0 || s.spec.MinNodes > 0 && left >= s.spec.MinNodes
+}
+
+// leave removes a node from the job. The first of spares takes its place; without any, the nodes behind it move up. It
+// returns what becomes of the job.
+func (s *session) leave(n *node, spares []*node) (change string) {
+	own := s.ownNodes()
+	nodes, list := slices.Clone(s.nodes), slices.Clone(s.spec.Hosts)
+	gone := slices.Index(nodes, n)
+	change = plural(own-1, "node") + " left"
+	if gone >= own {
+		change = "it was a spare"
+	} else if len(spares) > 0 {
+		change = "spare " + spares[0].name + " takes its place"
+		if s.plan != nil {
+			change = fmt.Sprintf("spare %s takes its ranks %s", spares[0].name, job.RankRanges(s.plan.Nodes[n.number].Ranks))
+		}
+		at := slices.Index(nodes, spares[0])
+		nodes[gone], nodes[at] = nodes[at], nodes[gone]
+		list[gone], list[at] = list[at], list[gone]
+		gone = at
+	} else if s.spec.NumNodes > 0 {
+		s.spec.NumNodes = own - 1
+	}
+	nodes = slices.Delete(nodes, gone, gone+1)
+	s.nodes, s.spec.Hosts = nodes, slices.Delete(list, gone, gone+1)
+	s.left = append(s.left, n)
+	s.heartbeat.nodes.Store(&nodes)
+	return change
+}
+
+// forEachNeeded is forEach for a job that has no ranks yet. Nodes that fail leave the job, as long as enough are left.
+func (s *session) forEachNeeded(do func(*node) error) error {
+	if s.spec.MinNodes == 0 {
+		return s.forEach(do)
+	}
+	var mu sync.Mutex
+	failed := map[*node]error{}
+	err := s.forEach(func(n *node) error {
+		err := do(n)
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			failed[n] = err
+		}
+		return err
+	})
+	if len(s.nodes)-len(failed) < s.spec.MinNodes {
+		return err
+	}
+	for _, n := range slices.Clone(s.nodes) {
+		if failed[n] != nil {
+			spares := slices.DeleteFunc(s.spares(), func(n *node) bool { return failed[n] != nil })
+			s.settings.notify(fmt.Sprintf("%s: %s; %s", n.name, flatten(failed[n])[0].Text, s.leave(n, spares)))
+		}
+	}
+	return nil
+}
+
+// dropIdle has nodes without ranks that are lost leave the job.
+func (s *session) dropIdle() {
+	for _, n := range slices.Clone(s.nodes) {
+		if n.isLost() {
+			s.settings.notify(fmt.Sprintf("%s is lost: %s; %s", n.name, n.lossText(n.err), s.leave(n, nil)))
+		}
+	}
+}
+
+// meet has the remaining nodes agree again on where they meet: node 0 may be another.
+func (s *session) meet() (err error) {
+	s.masterAddr, s.peers = "", nil
+	if len(s.nodes) == 1 {
+		s.rank0Node, s.nodes[0].facts.Endpoint = 0, plan.Endpoint{}
+		return nil
+	}
+	if s.rank0Node, err = job.HostOfRank0(&s.spec, factsOf(s.nodes)); err != nil {
+		return usageErrors(err)
+	}
+	return s.chooseMaster()
+}
