@@ -23,6 +23,7 @@ var bannedWords = []struct{ phrases, instead string }{
 	{"is none, are none", "if none exists; is not a"},
 	{"so many", "N; the number of"},
 	{"told", "knows, reports, receives"},
+	{"called mpirun, called mpiexec, called torchrun", "as mpirun"},
 	{"hear, hears, heard", "receives, learns"},
 	{"by which", "that; with"},
 	{"behind which", "after which; that hides"},

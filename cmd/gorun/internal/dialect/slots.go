@@ -94,7 +94,7 @@ func (p *Line) openSlots() {
 }
 
 // limitPerNode turns -ppn beside -n into slots, of which Hydra allows fewer than ranks. Open MPI refuses more ranks,
-// and so does gorun called mpirun.
+// and so does gorun as mpirun.
 func (p *Line) limitPerNode() {
 	spec := &p.Spec
 	several, each := len(spec.Apps) > 1, spec.PerNode
