@@ -109,7 +109,8 @@ func (l nameLink) exists() bool {
 
 // make makes the link and returns what it did.
 func (l nameLink) make(replace bool) (string, error) {
-	if l.exists() {
+	there, _ := filepath.EvalSymlinks(l.path) // an alternative of Debian's package is not ours, but starts gorun
+	if l.exists() || filepath.Base(there) == l.target {
 		return l.path + " starts gorun already", nil
 	}
 	err := os.Symlink(l.target, l.path)
