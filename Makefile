@@ -21,7 +21,7 @@ BIN      ?= bin
 PGO      ?= cmd/gorun/launch.pgo
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun agents profile gorun-gpu static static-gpu wheel release demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu module clean
+.PHONY: help build gorun agents profile gorun-gpu static static-gpu wheel release roots demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu module clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,11 @@ wheel: static $(WHEEL_GPU) man ## gorun-launcher for pip and uv, in build/dist
 	done
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) python3 packaging/wheel/build.py $(if $(WHEEL_GPU),--gpu build) \
 		"$(VERSION)" $(DIST) $(ARCHS)
+
+roots: ## install a release on clean systems (Debian 11 to 13, arm64, musl), use it, remove it: nothing may be left
+	rm -rf build/roots/dist
+	DIST=build/roots/dist packaging/release/build
+	packaging/roots build/roots/dist
 
 release: ## tarballs, deb, rpm, an OCI image, wheels, SBOMs and checksums of the last commit, in build/dist
 	packaging/release/build
