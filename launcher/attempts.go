@@ -29,7 +29,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 	began := time.Now()
 	var before []job.Attempt
 	for {
-		left := len(s.left)
+		earlier := s.left
 		h := newHead(&s.call, s.plan, s.active, s.key)
 		result, err := h.run(ctx)
 		s.settings.console.Store(nil)
@@ -50,7 +50,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		before = append(before, job.NewAttempt(s.ids.Attempt, &result, diagnosis.SignalName))
 		s.reportRestart(&result, &budget, delay, leaving, len(lost))
 		s.monitor.setPaused(true)
-		if !s.awaitRestart(ctx, delay, returning, began, &result) {
+		if !s.awaitRestart(ctx, delay, returning, earlier, began, &result) {
 			last := len(before) - 1
 			if result.Cause == job.CauseNode && before[last].Text != "" { // the result has the same text
 				before = before[:last]
@@ -67,7 +67,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 				return result, err
 			}
 		}
-		if err := s.replan(len(s.left) > left); err != nil {
+		if err := s.replan(); err != nil {
 			if len(lost) == 0 {
 				return result, err
 			}
@@ -113,16 +113,23 @@ func (s *session) reportRestart(
 	s.settings.notify(text)
 }
 
-// awaitRestart waits for the delay and restarts the agents of lost nodes. It returns false, with
+// awaitRestart waits for the delay, and restarts the agents of lost nodes and, where possible, of
+// those that have left. It returns false, with
 // the reason in r, if the job is to end instead: a node did not return, a user or the resource
 // manager ended the job, or its time since began is over.
 func (s *session) awaitRestart(
-	ctx context.Context, delay time.Duration, lost []*node, began time.Time, r *job.Result,
+	ctx context.Context, delay time.Duration, lost, left []*node, began time.Time, r *job.Result,
 ) bool {
 	returning, cancel := context.WithCancel(ctx)
 	returned := make(chan error, 1)
 	var busy sync.WaitGroup
-	busy.Go(func() { returned <- s.reconnectAfter(returning, delay, lost) })
+	busy.Go(func() {
+		due := time.Now().Add(delay)
+		if len(left) > 0 && (delay > 0 || len(lost) > 0 || s.ownNodes() < s.size) { // else a spare goes on at once
+			s.readmit(returning, left, max(delay, readmitTime))
+		}
+		returned <- s.reconnectAfter(returning, time.Until(due), lost)
+	})
 	defer busy.Wait()
 	defer cancel()
 	deadline := make(<-chan time.Time)
@@ -166,8 +173,8 @@ func (s *session) awaitRestart(
 }
 
 // replan plans the next attempt, with an empty store.
-func (s *session) replan(otherNodes bool) error {
-	if otherNodes {
+func (s *session) replan() error {
+	if s.membersChanged {
 		s.dropIdle()
 		if err := s.meet(); err != nil {
 			return err
@@ -215,7 +222,7 @@ func (s *session) reconnectAfter(ctx context.Context, delay time.Duration, lost 
 	}
 	nodes, before := slices.Clone(s.nodes), make(map[*node]*node, len(lost))
 	for _, n := range lost {
-		fresh := &node{index: n.index, host: n.host, name: n.name, notify: s.settings.notify}
+		fresh := n.again(s.settings.notify)
 		nodes[slices.Index(nodes, n)], before[fresh] = fresh, n
 	}
 	s.nodes = nodes
@@ -243,8 +250,10 @@ func (s *session) renewMarker() error {
 // reconnect starts a new agent and queries it. The network is assumed to be unchanged.
 func (s *session) reconnect(ctx context.Context, before, n *node) error {
 	before.close()
+	before.copied = nil
 	err := s.connectTo(ctx, n)
 	if err == nil {
+		defer context.AfterFunc(ctx, func() { n.abandon("it did not answer in time") })()
 		err = n.send(s.helloFor(n, s.hello()))
 	}
 	if err == nil {

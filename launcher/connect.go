@@ -56,6 +56,7 @@ func (s *session) listNodes() []hosts.Host {
 		}
 		s.nodes = append(s.nodes, &node{index: i, host: h, name: h.Name, notify: s.settings.notify})
 	}
+	s.size = s.ownNodes()
 	return list
 }
 

@@ -1,11 +1,15 @@
 package launcher
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"gorun/env/plan"
+	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
 
@@ -66,7 +70,54 @@ func (s *session) leave(n *node, spares []*node) (change string) {
 	s.nodes, s.spec.Hosts = nodes, slices.Delete(list, gone, gone+1)
 	s.left = append(s.left, n)
 	s.heartbeat.nodes.Store(&nodes)
+	s.membersChanged = true
 	return change
+}
+
+// readmitTime is how long a restart waits for hosts that may be back.
+const readmitTime = time.Second
+
+// readmit has those of the nodes that have left join again that answer in time: with ranks behind all others if the
+// job has become smaller, else as spares. A node that broke the protocol is not trusted.
+func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	back := make([]*node, len(nodes))
+	var busy sync.WaitGroup
+	for i, n := range nodes {
+		if !errors.As(n.err, new(*wire.ViolationError)) {
+			busy.Go(func() {
+				back[i] = n.again(s.settings.notify)
+				if err := s.reconnect(ctx, n, back[i]); err != nil {
+					back[i].close()
+					back[i] = nil
+				}
+			})
+		}
+	}
+	busy.Wait()
+	for i, n := range back {
+		if n == nil {
+			continue
+		}
+		own, text := s.ownNodes(), n.name+" is back"
+		if own == s.size {
+			text += ", as a spare"
+		} else if s.spec.NumNodes > 0 {
+			s.spec.NumNodes++
+		}
+		s.settings.notify(text)
+		all := slices.Insert(slices.Clone(s.nodes), own, n)
+		s.nodes, s.spec.Hosts = all, slices.Insert(slices.Clone(s.spec.Hosts), own, n.host)
+		s.left = slices.DeleteFunc(slices.Clone(s.left), func(gone *node) bool { return gone == nodes[i] })
+		s.heartbeat.nodes.Store(&all)
+		s.membersChanged = true
+	}
+}
+
+// again returns a node for another agent on a node's host.
+func (n *node) again(notify func(string)) *node {
+	return &node{index: n.index, number: n.number, host: n.host, name: n.name, notify: notify}
 }
 
 // forEachNeeded is forEach for a job that has no ranks yet. Nodes that fail leave the job, as long as enough are left.
@@ -108,7 +159,7 @@ func (s *session) dropIdle() {
 
 // meet has the remaining nodes agree again on where they meet: node 0 may be another.
 func (s *session) meet() (err error) {
-	s.masterAddr, s.peers = "", nil
+	s.masterAddr, s.peers, s.membersChanged = "", nil, false
 	if len(s.nodes) == 1 {
 		s.rank0Node, s.nodes[0].facts.Endpoint = 0, plan.Endpoint{}
 		return nil

@@ -32,15 +32,18 @@ type call struct {
 // cluster is the job's nodes and what connects them to this process. It belongs to the caller's
 // goroutine.
 type cluster struct {
-	nodes     []*node // in the order of Spec.Hosts
-	left      []*node // that have left the job
-	heartbeat heartbeat
-	progress  *Progress // nil for a job on this host alone
-	prompts   prompts
-	buildDir  string           // has Go programs that were built for other hosts; "" without any
-	joined    *join.Membership // set if another node is the head
-	listener  *join.Head       // set if other nodes join this one
-	health    *agent.Health    // nil: agents answer liveness probes once they have ranks
+	nodes []*node // in the order of Spec.Hosts
+	left  []*node // that have left the job
+	size  int     // how many nodes are to have ranks
+	// membersChanged says that the nodes have not met since some came or went.
+	membersChanged bool
+	heartbeat      heartbeat
+	progress       *Progress // nil for a job on this host alone
+	prompts        prompts
+	buildDir       string           // has Go programs that were built for other hosts; "" without any
+	joined         *join.Membership // set if another node is the head
+	listener       *join.Head       // set if other nodes join this one
+	health         *agent.Health    // nil: agents answer liveness probes once they have ranks
 }
 
 // decision is the plan and what leads to it. It belongs to the caller's goroutine.

@@ -174,22 +174,24 @@ func farProcessFaults() []hostFault {
 			}, check: says(0, "h2 is lost: its connection ended", "restart 1 of 1"),
 		},
 		{
-			name:      "host crash with a spare, then agent SIGKILL on node 0",
-			criterion: "exit code 0 of the third attempt: the spare has the lost host's ranks, and node 0 another agent",
+			name: "host crash with a spare, then agent SIGKILL on node 0",
+			criterion: "exit code 0 of the third attempt: the spare has the lost host's ranks, node 0 another agent, and the " +
+				"lost host is a spare again",
 			act: func(s *hostScene) {
 				const nodes = 2
 				s.job(role("rank", "default", "none"), append(brief(), "--nnodes", "1:2")...)
 				s.await("rank", nodes)
-				s.strike(func() error { return s.set.Crash("h2") }, func() error { return s.set.Boot("h2") })
-				s.mute = []string{"h2"}
+				s.strike(func() error { return s.set.Crash("h2") }, nil)
 				s.await("rank", 2*nodes)
+				err := s.set.Boot("h2")
+				s.require(err == nil, "%v", err)
 				s.signalAgent("h1", syscall.SIGKILL)
 				all := s.await("rank", 3*nodes)
 				for _, rank := range slices.DeleteFunc(all, func(m *member) bool { return !m.self.lives() }) {
 					s.order(rank, "exit 0")
 				}
 			}, check: says(0, "h2 is lost: silent for "+lease(), "spare h3 takes its ranks [1]; attempt 2",
-				"h1 is lost: its connection ended"),
+				"h1 is lost: its connection ended", "h2 is back, as a spare"),
 		},
 		{
 			name: "host of node 0 crashes, --min-nodes 2", soak: true, criterion: "exit code 0: the others go on without it",
