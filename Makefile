@@ -132,6 +132,7 @@ bench: build ## gorun against its peers on this machine, interleaved, in 25 minu
 soak: ## the tests with full counts, then fuzzing: hours
 	GORUN_SOAK=1 .ci/test
 	$(MAKE) site-test
+	packaging/release/test
 	.ci/fuzz
 
 docs: ## write the generated tables of docs/ again from the code's own tables
