@@ -110,6 +110,7 @@ func commandList() []commandEntry {
 		{"agent", "", agentCommand},
 		{"bench-rank", "", benchRankCommand},
 		{"nvml-facts", "", nvmlCommand},
+		{"completion-words", "", wordsCommand},
 	}
 }
 

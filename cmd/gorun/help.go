@@ -96,26 +96,3 @@ func dialectCommand(d *dialect.Dialect, usage string) *command {
 	c.Usage = usage
 	return &command{Command: c, Page: page}
 }
-
-func completionCommand(c *commandLine) *command {
-	return &command{
-		request: &wordRequest{
-			commandLine: c, atLeast: 1, atMost: 1, choices: dialect.Shells,
-			refusal: "gorun completion takes the name of a shell: bash, zsh or fish",
-			act:     func(shell string) error { return c.print(dialect.Gorun.Completion(shell, publicCommands())) },
-		},
-		Command: cli.Command{
-			Usage:       "print a script that completes commands and options in your shell",
-			Description: "gorun completion prints a script that completes commands and options in your shell.",
-			UsageText:   "gorun completion bash|zsh|fish",
-		},
-		Page: dialect.Page{
-			Examples: []dialect.Example{
-				{"source <(gorun completion bash)", "for this shell; put it into ~/.bashrc"},
-				{"gorun completion zsh >~/.zfunc/_gorun", "for zsh, with ~/.zfunc in fpath"},
-				{"gorun completion fish >~/.config/fish/completions/gorun.fish", "for fish"},
-			},
-			Codes: []dialect.Example{{"0", "the script was printed"}, {"2", "a mistake on the command line"}},
-		},
-	}
-}

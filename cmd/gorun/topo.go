@@ -50,7 +50,8 @@ func topoCommand(c *commandLine) *command {
 		Help: "show the machine that --save wrote to DIR (this machine)",
 	}, option{
 		Names: []string{"example"}, Value: "NAME", Set: dialect.Text(&o.example),
-		Help: "show a typical machine; --example list names all",
+		Choices: append(placement.Examples(), "list"),
+		Help:    "show a typical machine; --example list names all",
 	}, option{
 		Names: []string{"save"}, Value: "DIR", Dirs: true, Set: dialect.Text(&o.save),
 		Help: "write this machine to a new DIR, without serial numbers and MACs",

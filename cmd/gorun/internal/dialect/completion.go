@@ -1,8 +1,7 @@
 package dialect
 
 import (
-	"fmt"
-	"iter"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -11,275 +10,256 @@ import (
 // Shells have a completion.
 var Shells = []string{"bash", "zsh", "fish"}
 
-// Completion returns a script that completes the dialect's options and their values, then the program as any command.
-// For gorun's own dialect it also completes gorun's commands, and the name torchrun. urfave/cli's own scripts start
-// gorun for each key, and stop at the first operand.
-func (d *Dialect) Completion(shell string, commands []*cli.Command) string {
-	all := []completion{{d.Name, d.Options, nil}}
+// Completion returns a script that has gorun complete command lines of the dialect. Gorun's own script is also for
+// torchrun, and for the names of MPI's launchers where these are gorun.
+func (d *Dialect) Completion(shell string) string {
+	names, command := d.Name, d.Name+" --print-completion"
 	switch d {
-	case Launch:
-		all[0].command = "torch.distributed.launch"
+	case Launch, Run:
+		names = "torch.distributed.launch"
 	case Gorun:
-		all[0].commands = commands
-		all = append(all, completion{Torchrun.Name, Torchrun.Options, nil})
+		names, command = "gorun torchrun", "gorun completion"
+	}
+	fill := strings.NewReplacer("NAMES", names, "PRINT", command)
+	script := fill.Replace(completionScripts[shell])
+	if d == Gorun {
+		script += mpiNames[shell]
 	}
 	if shell == "zsh" {
-		return zshScript(all)
+		script += zshAutoload
 	}
-	var script strings.Builder
-	for _, c := range all {
-		if shell == "fish" {
-			script.WriteString(c.fish())
-		} else {
-			script.WriteString(c.bash())
-		}
-	}
-	return script.String()
+	return script
 }
 
-// completion writes the scripts of one command.
-type completion struct {
-	command  string
-	options  iter.Seq[*Option]
-	commands []*cli.Command
-}
-
-// offered yields the options of the help.
-func (c completion) offered(yield func(*Option) bool) {
-	for o := range c.options {
-		if o.Group < numHelpGroups && !yield(o) {
-			return
-		}
-	}
-}
-
-// shown returns the names of an option in the help.
-func (o *Option) shown() []string {
-	if short := o.short(); short != "" && short != o.Names[0] {
-		return []string{Spelling(short), Spelling(o.Names[0])}
-	}
-	return []string{Spelling(o.Names[0])}
-}
-
-// typed returns all names with one and two dashes, to find where the program begins.
-func (o *Option) typed() []string {
-	var all []string
-	for _, n := range o.Names {
-		all = append(all, "-"+n, "--"+n)
-		if under := strings.ReplaceAll(n, "-", "_"); under != n {
-			all = append(all, "-"+under, "--"+under)
-		}
-	}
-	return all
-}
-
-// function returns the name of the shell function.
-func (c completion) function() string { return "_" + strings.ReplaceAll(c.command, ".", "_") }
-
-// valued returns the names of all options with a value, including refused ones.
-func (c completion) valued(separator string) string {
-	var all []string
-	for o := range c.options {
-		if o.TakesValue() {
-			all = append(all, o.typed()...)
-		}
-	}
-	return strings.Join(all, separator)
-}
-
-func (c completion) bash() string {
-	var names []string
-	var cases strings.Builder
-	for o := range c.offered {
-		names = append(names, o.shown()...)
-		switch pattern := strings.Join(o.typed(), "|"); {
-		case len(o.choices()) > 0:
-			fmt.Fprintf(&cases, "\t%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\"); return ;;\n", pattern,
-				strings.Join(o.choices(), " "))
-		case o.Dirs:
-			fmt.Fprintf(&cases,
-				"\t%s) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); return ;;\n", pattern)
-		}
-	}
-	var first []string
-	others := ""
-	for _, command := range c.commands {
-		first = append(first, command.Name)
-		if command.Flags != nil {
-			options := (&Dialect{flags: command.Flags}).Options
-			others += completion{command.Name, options, nil}.bashCommand()
-		}
-	}
-	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued("|"), "CASES",
-		strings.TrimSuffix(cases.String(), "\n"),
-		"OPTIONS", strings.Join(names, " "), "FIRST", strings.Join(first, " "), "OTHERS\n", others).Replace(bashScript)
-}
-
-// bashCommand completes a command without a program.
-func (c completion) bashCommand() string {
-	var names, folders []string
-	for o := range c.offered {
-		names = append(names, o.shown()...)
-		if o.Dirs {
-			folders = append(folders, o.typed()...)
-		}
-	}
-	if folders == nil {
-		folders = []string{"''"} // no word
-	}
-	return strings.NewReplacer("NAME", c.command, "OPTIONS",
-		strings.Join(names, " "), "FOLDERS", strings.Join(folders, "|")).Replace(bashCommandScript)
-}
-
-const bashCommandScript = `	if [[ ${COMP_WORDS[1]} == NAME ]] && ((COMP_CWORD > 1)); then
-		case $prev in
-		FOLDERS) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
-		esac
-		local options='OPTIONS'
-		if [[ $cur == -* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
-		else
-			compopt -o filenames 2>/dev/null
-			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-		fi
-		return
-	fi
-`
-
-const bashScript = `# bash completion for COMMAND: source <(COMMAND --print-completion bash)
-FUNCTION() {
-	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i
-	COMPREPLY=()
-OTHERS
-	# bash splits --name=value into three words
-	if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
-	for ((i = 1; i < COMP_CWORD; i++)); do
-		case ${COMP_WORDS[i]} in
-		--) ((i++)); break ;;
-		VALUED)
-			[[ ${COMP_WORDS[i+1]} == = ]] && ((i++))
-			((i++)) ;;
-		-*|=) ;;
-		*) break ;;
-		esac
-	done
-	if ((i < COMP_CWORD)); then # the program's own arguments
-		if declare -F _command_offset >/dev/null; then _command_offset "$i"; return; fi
-		compopt -o filenames 2>/dev/null
-		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-		return
-	fi
-	case $prev in
-CASES
-	VALUED)
-		compopt -o filenames 2>/dev/null
-		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-		return ;;
+// completionScripts ask gorun what may stand before the cursor. The first line of the answer is a kind of Expected, and
+// the part of the word that stays or, for arguments, where the program begins; words follow.
+var completionScripts = map[string]string{
+	"bash": `# bash completion for NAMES: source <(PRINT bash)
+_gorun() {
+	local reply rest=$COMP_LINE i
+	mapfile -t reply < <(command gorun completion-words bash "$COMP_WORDBREAKS" "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)
+	COMPREPLY=("${reply[@]:1}")
+	case ${reply[0]} in
+	words*) ;;
+	dirs*) compopt -o dirnames ;;
+	command*)
+		compopt -o filenames
+		mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <([[ -n $2 ]] && compgen -c -- "$2"; compgen -f -- "$2")
+		;;
+	arguments*)
+		if ! declare -F _command_offset >/dev/null; then compopt -o default; return; fi
+		for ((i = 0; i < COMP_CWORD; i++)); do # bash splits words at = and :, too
+			rest=${rest#"${rest%%[![:space:]]*}"}
+			((${#COMP_LINE} - ${#rest} < ${reply[0]#* })) || break
+			rest=${rest#"${COMP_WORDS[i]}"}
+		done
+		_command_offset "$i"
+		;;
+	*) compopt -o default ;;
 	esac
-	if [[ $cur == -* ]]; then
-		mapfile -t COMPREPLY < <(compgen -W 'OPTIONS' -- "$cur")
+}
+complete -F _gorun NAMES
+`,
+	"zsh": `#compdef NAMES
+# zsh completion for NAMES: source <(PRINT zsh)
+_gorun() {
+	local -a reply=("${(@f)$(command gorun completion-words zsh "${(@Q)words[1,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
+	local kind=${reply[1]%% *} prefix=${reply[1]#* }
+	shift reply
+	if [[ $kind == arguments ]]; then
+		shift $prefix words
+		((CURRENT -= prefix))
+		_normal
 		return
 	fi
-	compopt -o filenames 2>/dev/null
-	mapfile -t COMPREPLY < <(
-		((COMP_CWORD == 1)) && compgen -W 'FIRST' -- "$cur"
-		[[ -n $cur ]] && compgen -c -- "$cur"
-		compgen -f -- "$cur"
-	)
+	compset -p ${#prefix}
+	case $kind in
+	words) (($#reply)) && _describe -t words word reply ;;
+	dirs) _files -/ ;;
+	command)
+		(($#reply)) && _describe -t commands 'gorun command' reply
+		_command_names -e
+		_files
+		;;
+	*) _files ;;
+	esac
 }
-complete -F FUNCTION COMMAND
+compdef _gorun NAMES
+`,
+	"fish": `# fish completion for NAMES: PRINT fish | source
+function __gorun_complete
+	set -l words (commandline -opc)
+	set -l word (commandline -ct)
+	set -l reply (command gorun completion-words fish $words "$word" 2>/dev/null)
+	set -l kind (string split -m 1 ' ' -- $reply[1])
+	set -l rest (string sub -s (math 1 + (string length -- "$kind[2]")) -- "$word")
+	printf '%s\n' $reply[2..]
+	switch $kind[1]
+		case words
+		case dirs
+			printf "$kind[2]%s\n" (__fish_complete_directories "$rest")
+		case command
+			__fish_complete_command
+			__fish_complete_path "$word"
+		case arguments
+			complete -C (string join ' ' -- (string escape -- $words[(math 1 + $kind[2])..]) "$word")
+		case '*'
+			printf "$kind[2]%s\n" (__fish_complete_path "$rest")
+	end
+end
+for name in NAMES
+	complete -c $name -f -a '(__gorun_complete)'
+end
+`,
+}
+
+// mpiNames register names that gorun install-names has linked to gorun.
+var mpiNames = map[string]string{
+	"bash": `for name in mpirun mpiexec; do
+	[[ $(type -P $name) -ef $(type -P gorun) ]] && complete -F _gorun $name
+done
+unset name
+`,
+	"zsh": `() {
+	local name
+	for name in mpirun mpiexec; do
+		[[ $commands[$name] -ef $commands[gorun] ]] && compdef _gorun $name
+	done
+}
+`,
+	"fish": `for name in mpirun mpiexec
+	if command -q $name gorun && test (realpath (command -s $name)) = (realpath (command -s gorun))
+		complete -c $name -f -a '(__gorun_complete)'
+	end
+end
+`,
+}
+
+// zshAutoload has the script complete when zsh loads it as the function _gorun.
+const zshAutoload = `[[ $funcstack[1] != _gorun ]] || _gorun "$@"
 `
 
-func (c completion) zsh() string {
-	var specs strings.Builder
-	for o := range c.offered {
-		names, quote := o.shown(), strings.NewReplacer("'", `'\''`, "[", `\[`, "]", `\]`, ":", `\:`)
-		value := ""
+// Expected is what the last word of a command line may be.
+type Expected struct {
+	// Kind is "words", "files", "dirs", "command" or "arguments"; also "hosts", "variables" and "operand", of which the
+	// caller knows the words.
+	Kind   string
+	Prefix string // of the word that stays: "--host=node1,"
+	Words  []Candidate
+	// Option is the option that the word is a value of, or nil.
+	Option *Option
+	// Program is the index of the program that the word is an argument of.
+	Program int
+}
+
+// Candidate is a word with its description.
+type Candidate struct{ Word, Help string }
+
+// Expects tells what the last of the words after the dialect's name may be. It never fails.
+func (d *Dialect) Expects(words []string) Expected {
+	own := *d
+	own.line = &Line{dialect: &own, tables: d.tables} // makes each row once
+	return own.expects(words, false)
+}
+
+// ExpectedByCommand tells what the last of the words after a command may be. Options may follow its arguments, unless
+// these are programs.
+func ExpectedByCommand(c *cli.Command, programs bool, words []string) Expected {
+	d := &Dialect{flags: c.Flags, mpmd: programs, line: new(Line)}
+	return d.expects(words, !programs)
+}
+
+func (d *Dialect) expects(words []string, operands bool) Expected {
+	last, later := len(words)-1, false
+	for at := 0; at < last; {
+		word := words[at]
 		switch {
-		case !o.TakesValue():
-		case len(o.choices()) > 0:
-			value = ":" + quote.Replace(o.Value) + ":(" + strings.Join(o.choices(), " ") + ")"
-		case o.Dirs:
-			value = ":" + quote.Replace(o.Value) + ":_directories"
+		case operands && (word == "--" || !looksLikeOption(word)):
+			at++
+		case word == "--" && at == last-1:
+			return Expected{Kind: "command"}
+		case word == "--":
+			return Expected{Kind: "arguments", Program: at + 1}
+		case !looksLikeOption(word):
+			next := slices.Index(words[at:last], ":")
+			if !d.mpmd || next < 0 {
+				return Expected{Kind: "arguments", Program: at}
+			}
+			at, later = at+next+1, true
 		default:
-			value = ":" + quote.Replace(o.Value) + ":_files"
-		}
-		for _, n := range names {
-			fmt.Fprintf(&specs, "\t\t'(%s)%s[%s]%s' \\\n", strings.Join(names, " "), n, quote.Replace(o.Help), value)
-		}
-	}
-	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "SPECS",
-		strings.TrimSuffix(specs.String(), "\n")).Replace(zshFunction)
-}
-
-const zshFunction = `FUNCTION() {
-	_arguments -S \
-SPECS
-		'(-):program:_alternative "commands:command:_command_names -e" "files:file:_files"' \
-		'*::arguments:_normal'
-}
-compdef FUNCTION COMMAND
-`
-
-// zshScript returns one script for several commands. It can be sourced; or zsh loads it as the first command's
-// function, which has to complete all of them.
-func zshScript(all []completion) string {
-	var functions, cases strings.Builder
-	commands := make([]string, len(all))
-	for i, c := range all {
-		commands[i] = c.command
-		functions.WriteString(c.zsh())
-		fmt.Fprintf(&cases, "\t%s) %s \"$@\" ;;\n", c.command, c.function())
-	}
-	return fmt.Sprintf("#compdef %s\n# zsh completion for %s: source <(%s --print-completion zsh)\n"+
-		"%sif [[ $funcstack[1] == %s ]]; then\n\tcase $service in\n%s\tesac\nfi\n",
-		strings.Join(commands, " "), strings.Join(commands, " and "), commands[0], functions.String(), all[0].function(),
-		cases.String())
-}
-
-func (c completion) fish() string {
-	var lines strings.Builder
-	quote := strings.NewReplacer(`\`, `\\`, "'", `\'`)
-	for o := range c.offered {
-		fmt.Fprintf(&lines, "complete -c %s -n _%s", c.command, c.function())
-		for _, n := range o.shown() {
-			if name := strings.TrimLeft(n, "-"); len(name) == 1 {
-				lines.WriteString(" -s " + name)
-			} else {
-				lines.WriteString(" -l " + name)
+			option, _, glued := d.match(word)
+			if at++; option == nil || glued || !option.TakesValue() {
+				continue
+			}
+			if at += max(option.words, 1); at > last {
+				return option.expects("", words[last])
 			}
 		}
-		switch {
-		case !o.TakesValue():
-		case len(o.choices()) > 0:
-			fmt.Fprintf(&lines, " -x -a '%s'", strings.Join(o.choices(), " "))
-		default:
-			lines.WriteString(" -r")
-		}
-		fmt.Fprintf(&lines, " -d '%s'\n", quote.Replace(o.Help))
 	}
-	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued(" "), "LINES",
-		strings.TrimSuffix(lines.String(), "\n")).Replace(fishScript)
+	word := words[last]
+	if name, value, ok := strings.Cut(word, "="); ok && looksLikeOption(word) {
+		if option, _, _ := d.match(name); option != nil {
+			return option.expects(name+"=", value)
+		}
+	}
+	switch {
+	case strings.HasPrefix(word, "-"):
+		return Expected{Kind: "words", Words: d.spellings(word, later)}
+	case operands:
+		return Expected{Kind: "operand"}
+	}
+	return Expected{Kind: "command"}
 }
 
-const fishScript = `# fish completion for COMMAND: COMMAND --print-completion fish | source
-function _FUNCTION # whether the program is still to come
-	set -l words (commandline -opc)
-	set -e words[1]
-	while set -q words[1]
-		switch $words[1]
-			case --
-				return 1
-			case VALUED
-				set -e words[1]
-			case '-*'
-			case '*'
-				return 1
-		end
-		set -e words[1]
-	end
-	return 0
-end
-LINES
-complete -c COMMAND -n _FUNCTION -a '(__fish_complete_command)'
-`
+// expects tells what a value may be, of which the user has typed a part.
+func (o *Option) expects(prefix, value string) Expected {
+	e := Expected{Kind: "words", Prefix: prefix, Option: o}
+	if strings.Contains(o.Value, ",...") {
+		e.Prefix += value[:strings.LastIndexByte(value, ',')+1]
+	}
+	switch choices := o.choices(); {
+	case len(choices) > 0:
+		for _, choice := range choices {
+			e.Words = append(e.Words, Candidate{Word: choice})
+		}
+	case strings.Contains(o.Value, "HOST"):
+		e.Kind, e.Prefix = "hosts", prefix+value[:strings.LastIndexAny(value, ",@")+1]
+	case o.Dirs:
+		e.Kind = "dirs"
+	case strings.Contains(o.Value, "FILE") || strings.HasPrefix(o.Value, "PATH"):
+		e.Kind = "files"
+	case strings.HasPrefix(o.Value, "NAME[=") && !strings.Contains(value, "="):
+		e.Kind = "variables"
+	}
+	return e
+}
+
+// spellings returns the options that begin with a word, as the user writes them: with one dash or two, with dashes or
+// underscores in the name. Later programs of a job have fewer.
+func (d *Dialect) spellings(word string, later bool) (list []Candidate) {
+	groups := numHelpGroups
+	if d.colons {
+		groups = GroupAccepted
+	}
+	for o := range d.Options {
+		if o.Group >= groups || later && !o.block {
+			continue
+		}
+		for _, name := range []string{o.short(), o.Names[0]} {
+			spelled := Spelling(name)
+			if name == "" || len(list) > 0 && list[len(list)-1].Word == spelled {
+				continue
+			}
+			if strings.Contains(word, "_") {
+				spelled = spelled[:2] + strings.ReplaceAll(spelled[2:], "-", "_")
+			}
+			if !d.strict && len(word) > 2 && word[1] != '-' {
+				spelled = "-" + name
+			}
+			if strings.HasPrefix(spelled, word) {
+				list = append(list, Candidate{spelled, o.Help})
+			}
+		}
+	}
+	return list
+}

@@ -290,5 +290,5 @@ func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) 
 	if err := p.Err(); err != nil || p.shell == "" {
 		return p.Invocation, err
 	}
-	return Invocation{Dialect: d, Print: func() string { return d.Completion(p.shell, around.commands()) }}, nil
+	return Invocation{Dialect: d, Print: func() string { return d.Completion(p.shell) }}, nil
 }

@@ -420,10 +420,10 @@ func TestPrinted(t *testing.T) {
 		"gorun --help":                     Gorun.Overview(nil),
 		"gorun -h --bogus":                 Gorun.Overview(nil),
 		"gorun --version --max-restarts 3": version.Line() + "\n",
-		"gorun --print-completion fish":    Gorun.Completion("fish", nil),
+		"gorun --print-completion fish":    Gorun.Completion("fish"),
 		"gorun launch --help":              Launch.Help(nil),
 		"torchrun --help":                  Torchrun.Help(nil),
-		"torchrun --print_completion bash": Torchrun.Completion("bash", nil),
+		"torchrun --print_completion bash": Torchrun.Completion("bash"),
 		"mpirun --version":                 Mpirun.versionText(),
 	} {
 		require.Equal(t, want, mustParse(t, line).Print(), line)

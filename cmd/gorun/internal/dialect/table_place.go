@@ -24,15 +24,18 @@ func (p *Line) PlaceOptions(from Source) []Option {
 	rows := inGroup(GroupPlaces, []Option{
 		{
 			Names: []string{"map-by"}, Value: "OBJECT", block: true, Family: familyMap, Set: p.setMapBy,
-			Help: "map ranks by slot, numa, package, core, gpu, nic or ppr:N:OBJECT",
+			Choices: []string{"slot", "numa", "package", "core", "gpu", "nic"},
+			Help:    "map ranks by slot, numa, package, core, gpu, nic or ppr:N:OBJECT",
 		},
 		{
 			Names: []string{"bind-to"}, Value: "OBJECT", block: true, Family: familyBind, Set: p.setBindTo,
-			Help: "bind ranks to none, hwthread, core, l2cache, l3cache, numa, package",
+			Choices: []string{"none", "hwthread", "core", "l2cache", "l3cache", "numa", "package"},
+			Help:    "bind ranks to none, hwthread, core, l2cache, l3cache, numa, package",
 		},
 		{
 			Names: []string{"rank-by"}, Value: "OBJECT", block: true, Family: familyRank, Set: p.setRankBy,
-			Help: "number ranks by fill, span or an object of --map-by",
+			Choices: []string{"fill", "span"},
+			Help:    "number ranks by fill, span or an object of --map-by",
 		},
 		{
 			Names: []string{"numa-binding"}, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"},
