@@ -148,7 +148,7 @@ func TestLintOfNothing(t *testing.T) {
 
 func TestExplanationsFitATerminal(t *testing.T) {
 	for _, v := range nccl.Variables() {
-		for line := range strings.Lines(explainVariable(v.Name, v)) {
+		for line := range strings.Lines(explainVariable(v.Name, v, envWidth)) {
 			require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), envWidth, line)
 		}
 	}

@@ -90,7 +90,9 @@ func (o *lintOptions) run() error {
 		_, known := nccl.Lookup(a.Name)
 		return !known && !slices.ContainsFunc(l.findings, func(f nccl.Finding) bool { return f.Name == a.Name })
 	})
-	err = o.printResult("lint", l.json(), func() string { return l.text(o.Quiet) })
+	err = o.printResult("lint", l.json(), func() string {
+		return show.MessagesFor(o.stdout).Wrap(l.text(o.Quiet))
+	})
 	if err == nil && l.warnings() > 0 {
 		return exitWith(exitFindings)
 	}

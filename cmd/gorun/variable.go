@@ -26,6 +26,7 @@ func (c *commandLine) explainVariables(names []string) error {
 	var texts []string
 	all := []variableJSON{} // [] as JSON
 	var unknown *multierror.Error
+	width := explainWidth(c.stdout)
 	for _, name := range names {
 		found := nccl.Matching(name)
 		row, own := ownVariable(name)
@@ -33,10 +34,10 @@ func (c *commandLine) explainVariables(names []string) error {
 		case len(found) > 1:
 			texts = append(texts, listVariables(found))
 		case len(found) == 1:
-			texts = append(texts, explainVariable(name, found[0]))
+			texts = append(texts, explainVariable(name, found[0], width))
 		case own:
 			all = append(all, ownJSON(row))
-			texts = append(texts, explainOwn(row))
+			texts = append(texts, explainOwn(row, width))
 		default:
 			unknown = multierror.Append(unknown, exitError{job.ExitUsage, unknownVariable(name)})
 		}
@@ -68,14 +69,14 @@ func isExplained(name string) bool {
 }
 
 // labelled writes "  label     text" with text wrapped, or nothing without text.
-func labelled(label, text string) string {
+func labelled(label, text string, width int) string {
 	if text == "" {
 		return ""
 	}
-	return show.Item("  "+label, printable.Wrap(text, envWidth-labelColumn), labelColumn)
+	return show.Item("  "+label, printable.Wrap(text, width-labelColumn), labelColumn)
 }
 
-func explainOwn(row plan.Row) string {
+func explainOwn(row plan.Row, width int) string {
 	value := cmp.Or(strings.ReplaceAll(row.Value, "`", ""), "not given to ranks")
 	handling := map[plan.Class]string{
 		plan.ClassIdentity: "gives each rank its own: an inherited one is removed, -x is refused",
@@ -86,8 +87,8 @@ func explainOwn(row plan.Row) string {
 	if row.Class == plan.ClassSetting && row.Value == "as inherited" {
 		handling = "never sets it; yours reaches the ranks"
 	}
-	return printable.Text(row.Name) + "\n" + labelled("meaning", row.Reason) + labelled("value", value) +
-		labelled("library", row.Source) + labelled("gorun", handling)
+	return printable.Text(row.Name) + "\n" + labelled("meaning", row.Reason, width) + labelled("value", value, width) +
+		labelled("library", row.Source, width) + labelled("gorun", handling, width)
 }
 
 func unknownVariable(name string) string {
@@ -120,7 +121,7 @@ func listVariables(found []nccl.Variable) string {
 }
 
 // explainVariable formats a record of the database. The user asked for name, which the record's pattern may match.
-func explainVariable(name string, v nccl.Variable) string {
+func explainVariable(name string, v nccl.Variable, width int) string {
 	title := strings.ToUpper(name)
 	if _, found := nccl.Lookup(name); found {
 		title = name
@@ -130,7 +131,7 @@ func explainVariable(name string, v nccl.Variable) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", printable.Text(title))
-	row := func(label, text string) { b.WriteString(labelled(label, text)) }
+	row := func(label, text string) { b.WriteString(labelled(label, text, width)) }
 	row("meaning", v.Meaning)
 	row("library", describeLibrary(v))
 	row("status", map[nccl.Status]string{
