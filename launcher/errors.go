@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -88,8 +89,14 @@ func (e *Error) withoutHost() Error {
 	g := *e
 	g.Text, g.after = strings.TrimSuffix(g.Text, afterText(e.after)), 0
 	if g.target != "" {
-		g.Text, g.Hint = strings.ReplaceAll(g.Text, g.target, "the host"), ""
-		g.target = ""
+		isWord := func(text string, at int) bool { // target "a" is not the one in "cannot"
+			return at >= 0 && at < len(text) && unicode.IsLetter(rune(text[at]))
+		}
+		before, after, found := strings.Cut(g.Text, g.target)
+		if found && !isWord(before, len(before)-1) && !isWord(after, 0) {
+			g.Text = before + "the host" + after
+		}
+		g.Hint, g.target = "", ""
 	}
 	return g
 }

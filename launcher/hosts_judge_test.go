@@ -161,4 +161,8 @@ func TestMergeErrorsWithoutAddresses(t *testing.T) {
 	require.EqualError(t, flatten(s.joinErrors(errs))[0], "n[1-3]: connect: the host does not answer")
 	errs[0], errs[1] = nil, nil
 	require.EqualError(t, flatten(s.joinErrors(errs))[0], "n3: connect: u@n3:22 does not answer")
+	for i, name := range []string{"a", "o", "t"} { // letters of the text
+		s.nodes[i].name, errs[i] = name, &Error{Text: "cannot resolve host name", target: name}
+	}
+	require.EqualError(t, flatten(s.joinErrors(errs))[0], "a,o,t: cannot resolve host name")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 
 	"gorun/internal/printable"
@@ -56,7 +57,7 @@ func connectError(err error, s *settings, b *budget) error {
 			return fail(remote.StepConnect, err, known.text, s).WithHint("%s", known.hint)
 		}
 	}
-	return fail(remote.StepConnect, err, "connection to %s: %v", s, err)
+	return fail(remote.StepConnect, err, "connection to %s: %s", s, printable.Error(err))
 }
 
 func resolveError(err *net.DNSError, s *settings) error {
@@ -67,7 +68,8 @@ func resolveError(err *net.DNSError, s *settings) error {
 	failure := fail(remote.StepResolve, err, "cannot resolve %s", what)
 	failure.Target = s.hostName
 	if !err.IsNotFound {
-		failure.Text += ": no name server answers (" + printable.Text(err.Err) + ")"
+		cause := errors.New(err.Err[strings.LastIndex(err.Err, ": ")+1:]) // without Go's "dial udp 10.0.0.1:53: connect"
+		failure.Text += ": no name server answers (" + strings.TrimSpace(printable.Error(cause)) + ")"
 	}
 	return failure.WithHint("run `getent hosts %s` to ask the resolver; add a HostName line to ~/.ssh/config, or a line "+
 		"to /etc/hosts", shellwords.Quote(s.hostName))
