@@ -211,9 +211,8 @@ type fatalError struct{ error }
 func (d *dialer) fatal(err error, unknown, started *stopwatch) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		if d.cfg.HostsExist && unknown.exceeds(nameTimeout) {
-			return fmt.Errorf(
-				"cannot resolve node 0's name %s for %v: %s; name its address with %s",
-				printable.Text(d.cfg.Addr), nameTimeout, describe(err), cmp.Or(d.cfg.AddrOption, "--master-addr ADDR"))
+			return fmt.Errorf("cannot resolve node 0's name %s for %v; name its address with %s",
+				printable.Text(d.cfg.Addr), nameTimeout, cmp.Or(d.cfg.AddrOption, "--master-addr ADDR"))
 		}
 		return nil
 	}

@@ -147,8 +147,8 @@ func TestNameThatNobodyKnows(t *testing.T) {
 		}}
 		_, err = d.join(t.Context())
 		require.EqualError(t, err,
-			"cannot resolve node 0's name n1 for 30s: lookup n1: no such host; name its address with "+cfg.AddrOption)
-		require.Equal(t, "waiting for node 0 at n1:1, up to 30s (lookup n1: no such host)", <-notices)
+			"cannot resolve node 0's name n1 for 30s; name its address with "+cfg.AddrOption)
+		require.Equal(t, "waiting for node 0 at n1:1, up to 30s (cannot resolve host name n1)", <-notices)
 		require.InDelta(t, 71*time.Second, time.Since(begun), float64(3*time.Second))
 	})
 }
