@@ -27,7 +27,7 @@ func namesCommand(c *commandLine) *command {
 		Command: cli.Command{
 			Usage: "have torchrun or mpirun start gorun",
 			Description: "gorun install-names makes links beside the gorun that you call: under the names torchrun, mpirun " +
-				"and mpiexec, gorun takes the options of those.",
+				"and mpiexec, gorun takes the options of those. Before pip uninstalls gorun, call it with --remove.",
 			UsageText: "gorun install-names --torchrun|--mpirun|--remove",
 			Flags: c.Flags(c.group(dialect.GroupShown, option{
 				Names: []string{"torchrun"}, Set: dialect.Switch(&r.torchrun), Help: "link torchrun",
