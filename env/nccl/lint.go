@@ -306,7 +306,7 @@ func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
 			exact = "^" + exact
 		}
 		l.add(at, a, ProblemCaution,
-			fmt.Sprintf("%s is a prefix, which matches %s0 to %s9, too, and device names differ between hosts",
+			fmt.Sprintf("as a prefix, %s matches %s0 to %s9, too, and device names differ between hosts",
 				name, name, name), "Write "+a.Name+"="+Shown(exact)+", or leave it out.")
 		return true
 	}
@@ -326,7 +326,7 @@ func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
 		}
 		exact := strings.TrimSuffix(a.Value, list) + "=" + list
 		l.add(at, a, ProblemPrefix,
-			fmt.Sprintf("note: %s is a prefix, which matches %s0 to %s9, too, if a host has them", name, name, name),
+			fmt.Sprintf("note: as a prefix, %s matches %s0 to %s9, too, if a host has them", name, name, name),
 			"Write "+a.Name+"="+Shown(exact)+".")
 		return true
 	}
