@@ -96,7 +96,7 @@ func noJob(format string, args ...any) error {
 	return exitError{exitNoJob, fmt.Sprintf(format, args...)}
 }
 
-const noJobsText = "no running job of this user was started on this host"
+const noJobsText = "you have no running jobs on this host"
 
 // noJobs is the error where no job runs, so that none has the names of the command line.
 func (r *jobsRequest) noJobs() error {
