@@ -58,7 +58,7 @@ func (p *Line) resolveNodes() {
 	if p.mayLoseNodes() && !p.hostsGiven() {
 		way := "leave it out"
 		if n := p.Spec.NumNodes; n > 0 {
-			way = fmt.Sprintf("give a fixed number, `--nnodes %d`", n)
+			way = fmt.Sprintf("give a fixed number, --nnodes %d", n)
 		}
 		p.problem("%s: a job can do without nodes only if gorun starts them: add -H or --hostfile, or %s", p.elasticFrom, way)
 		return

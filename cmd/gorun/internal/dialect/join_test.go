@@ -123,7 +123,7 @@ func TestJoinProblems(t *testing.T) {
 		"gorun --nnodes 2 x":                       {where},
 		"torchrun --nnodes 2 --master-port 5 x.py": {where},
 		"gorun --nnodes 1:2 --master-addr a x": {"--nnodes 1:2: a job can do without nodes only if gorun starts them: " +
-			"add -H or --hostfile, or give a fixed number, `--nnodes 2`"},
+			"add -H or --hostfile, or give a fixed number, --nnodes 2"},
 		"gorun --nnodes 2 --node-rank 2 --master-addr a x": {"--node-rank 2: the last of 2 nodes (--nnodes 2) is " +
 			"node 1"},
 		"gorun --nnodes 2 --master-addr a --master-port 0 x": {"--master-addr a --master-port 0: port 0 picks a " +
