@@ -71,7 +71,10 @@ def main() -> None:
         return blob("manifest.v1+json", manifest, platform=platform)
 
     images = index([image(a) for a in architectures])
-    named = blob("index.v1+json", images, annotations={"org.opencontainers.image.ref.name": version})
+    # By these names podman and docker load it. A tag has no "+".
+    name = "gorun:" + version.replace("+", "-")
+    names = {"org.opencontainers.image.ref.name": name, "io.containerd.image.name": "docker.io/library/" + name}
+    named = blob("index.v1+json", images, annotations=names)
     files["index.json"] = json.dumps(index([named])).encode()
     Path(out).write_bytes(tar(files))
 
