@@ -21,7 +21,7 @@ BIN      ?= bin
 PGO      ?= cmd/gorun/launch.pgo
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun agents profile gorun-gpu static static-gpu wheel release roots demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu module clean
+.PHONY: help build gorun agents profile gorun-gpu static static-gpu wheel release roots demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu api module clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,6 +148,11 @@ site-test: site ## test the site in Debian's chromium: links, search, a telephon
 
 man: ## build/man: gorun(1), and a page for each command and topic
 	SOURCE_DATE=$$(git log -1 --format=%cs) CGO_ENABLED=0 $(GO) test -trimpath -tags $(TAGS) -count=1 ./cmd/gorun -run '^TestManualPages$$' -man $(CURDIR)/build/man
+
+api: ## record in .ci/api.zip what other modules may import; lint refuses what breaks it
+	@mkdir -p build
+	$(GO) tool -modfile=.ci/tools/go.mod apidiff -m -w build/api.zip "$$($(GO) list -m)"
+	python3 .ci/api.py build/api.zip .ci/api.zip
 
 module: ## gives the module another path, in all files: MODULE=example.org/you/gorun
 	@$(GO) run -C .ci/tools ./module $(CURDIR) "$(MODULE)"
