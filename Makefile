@@ -84,7 +84,7 @@ wheel: static $(WHEEL_GPU) man ## gorun-launcher for pip and uv, in build/dist
 		CGO_ENABLED=0 $(GO) run -trimpath -tags $(TAGS) ./cmd/gorun completion $$shell >build/completions/$$shell || exit; \
 	done
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) python3 packaging/wheel/build.py $(if $(WHEEL_GPU),--gpu build) \
-		"$(VERSION)" $(DIST) $(ARCHS)
+		"$(VERSION)" "$(DIST)" $(ARCHS)
 
 roots: ## install a release on clean systems (Debian 11 to 13, arm64, musl), use it, remove it: nothing may be left
 	rm -rf build/roots/dist
@@ -147,7 +147,7 @@ site-test: site ## test the site in Debian's chromium: links, search, a telephon
 	.venv-site/bin/python docs/site/test.py build/site
 
 man: ## build/man: gorun(1), and a page for each command and topic
-	SOURCE_DATE=$$(git log -1 --format=%cs) CGO_ENABLED=0 $(GO) test -trimpath -tags $(TAGS) -count=1 ./cmd/gorun -run '^TestManualPages$$' -man $(CURDIR)/build/man
+	SOURCE_DATE=$$(git log -1 --format=%cs) CGO_ENABLED=0 $(GO) test -trimpath -tags $(TAGS) -count=1 ./cmd/gorun -run '^TestManualPages$$' -man "$(CURDIR)/build/man"
 
 api: ## record in .ci/api.zip what other modules may import; lint refuses what breaks it
 	@mkdir -p build
