@@ -55,7 +55,7 @@ func TestModule(t *testing.T) {
 		require.Contains(t, string(text), first)
 	}
 
-	run("rm", "-r", ".ci") // which has modules of its own
+	run("rm", "-r", ".ci", "packaging") // which have modules of their own
 	publish(t, proxy)
 	known := strings.TrimSpace(run("go", "env", "GOMODCACHE"))
 	environ = append(environ, "GOMODCACHE="+t.TempDir(), "GOSUMDB=off", "GOBIN="+t.TempDir(), "GOPROXY=file://"+proxy+
