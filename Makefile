@@ -137,6 +137,7 @@ soak: ## the tests with full counts, then fuzzing: hours
 
 docs: ## write the generated tables of docs/ again from the code's own tables
 	$(GO) generate ./...
+	python3 packaging/wheel/reference.py
 
 site: ## build/site: README, docs and examples as pages with search
 	.ci/setup-venv site

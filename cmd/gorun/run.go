@@ -57,6 +57,9 @@ func runJob(inv dialect.Invocation) int {
 			notifyError("--output-proctable", writeTo(inv.Display.Processes, processTable(p, pids)))
 		}))
 	}
+	if inv.StopWith > 0 {
+		go stopWith(inv.StopWith)
+	}
 	jobSignals := signals(inv.Spec.SignalsToHandle)
 	options = append(options, launcher.AsWholeProcess(), launcher.WithSignalsHeld(func() { hold.Signals(jobSignals) }),
 		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, jobSignals...); hold.Release(ch) }))
@@ -75,6 +78,18 @@ func runJob(inv dialect.Invocation) int {
 		notifyError(env.VarTorchelasticErrorFile, err)
 	}
 	return writeReport(inv, plan, result, began)
+}
+
+// stopWith ends the job as SIGTERM does once the process has ended, if the kernel can tell (since Linux 5.3).
+func stopWith(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	watched := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for err == nil && watched[0].Revents == 0 || err == unix.EINTR {
+		_, err = unix.Poll(watched, -1)
+	}
+	if err == nil || err == unix.ESRCH {
+		_ = unix.Kill(os.Getpid(), unix.SIGTERM)
+	}
 }
 
 // failureReport explains how a job failed, on a terminal below the output of its ranks.

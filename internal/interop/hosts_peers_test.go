@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,6 +30,18 @@ func pytorchOverHosts(t *testing.T, f fleet) {
 	j := f.gorun("-H", "h1,h2", "-np", trainers(), example(t, "torch/digits_ddp.py"), "--losses", losses)
 	j = j.with("GORUN_PYTHON=" + python)
 	require.Equal(t, trainedHere(t), readTraining(t, j, losses))
+}
+
+// pythonAPI: package gorun, which these hosts lack, sends a function to them and brings its results back.
+func pythonAPI(t *testing.T, f fleet) {
+	python, wheel := testneeds.Torch(t), filepath.Join(testneeds.Repository(t), "packaging/wheel")
+	require.NoError(t, os.CopyFS(filepath.Join(f.Dir(), "gorun"), os.DirFS(filepath.Join(wheel, "gorun"))))
+	script, err := os.ReadFile(filepath.Join(wheel, "test_gorun.py"))
+	require.NoError(t, err)
+	command := f.Command(testhosts.Head, "env", "INTEROP_HOSTS=h1,h2", "INTEROP_GORUN="+built("gorun"),
+		"GORUN_SSH_CONFIG="+f.SSHConfig(), python, f.write(t, "test_gorun.py", string(script)))
+	said, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", said)
 }
 
 // TestSixteenHosts runs one job over 16 hosts: numbers, output and exit are right.

@@ -163,6 +163,7 @@ func TestHosts(t *testing.T) {
 		"two launches with empty caches": emptyCaches,
 		"collectives":                    collectives,
 		"PyTorch":                        pytorchOverHosts,
+		"functions of Python":            pythonAPI,
 	})
 }
 

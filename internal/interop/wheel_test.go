@@ -55,6 +55,10 @@ func TestWheel(t *testing.T) {
 	require.Equal(t, said, run(in("gorun"), "--version"))
 	require.Equal(t, said, run(in("python"), "-m", "gorun", "--version"))
 	require.Contains(t, run(in("gorun"), "-n", "2", "sh", "-c", "echo rank $RANK"), "rank 1\n")
+	sources := filepath.Join(root, "packaging/wheel")
+	run(in("python"), filepath.Join(sources, "test_gorun.py"))
+	run(python, filepath.Join(sources, "reference.py"), "--check")
+	run(python, "-m", "mypy", "--strict", "--cache-dir=/dev/null", filepath.Join(sources, "gorun"))
 	if testneeds.Soak() {
 		require.NotRegexp(t, `GLIBC_2\.(1[89]|[2-9]\d)`, run("objdump", "-T", in("gorun-gpu")))
 		require.Contains(t, run(in("gorun"), "bench", "allreduce", "-n", "2", "-e", "1K", "--check"), "0 OK")

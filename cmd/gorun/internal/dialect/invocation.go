@@ -28,6 +28,7 @@ type Invocation struct {
 	Quiet    bool   // print no notes
 	Verbose  int    // number of -v
 	Report   string // file for the result as JSON; "": none
+	StopWith int    // process whose end stops the job; 0: none
 
 	// Notes may hold control bytes, as UsageError.Lines.
 	Notes []string

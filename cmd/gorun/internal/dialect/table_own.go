@@ -99,6 +99,10 @@ func (p *Line) ownEnd() []Option {
 			Names: []string{"report"}, Value: "FILE", Set: p.setReport,
 			Help: "write how the job ended to FILE as JSON; - is standard output",
 		},
+		{
+			Names: []string{"stop-with"}, Value: "PID", Set: Parsed(&p.StopWith, AtLeast(1)),
+			Help: "stop the job when process PID ends (never)",
+		},
 	}
 }
 

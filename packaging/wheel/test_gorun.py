@@ -1,0 +1,195 @@
+"""Tests of package gorun. TestWheel runs them where the wheel is installed, TestHosts those of Hosts on its hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import pickle
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from typing import Any
+
+import gorun
+
+HOSTS = os.environ.get("INTEROP_HOSTS", "")
+if "INTEROP_GORUN" in os.environ:
+    gorun.program = lambda: os.environ["INTEROP_GORUN"]
+
+
+class Odd(Exception):
+    """An exception that cannot be unpickled."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__("odd")
+
+
+def rank() -> int:
+    return int(os.environ["RANK"])
+
+
+def add(a: int, b: int = 0) -> int:
+    print("adding")
+    return a + b + rank()
+
+
+def end(how: str) -> Any:
+    if rank() == 1:
+        if how == "raise":
+            raise ValueError("the cause")
+        if how == "odd":
+            raise Odd(1, 2)
+        if how == "exit":
+            sys.exit(3)
+        if how == "leave":
+            os._exit(0)
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+    if how == "return":
+        return threading.Lock()
+    if how == "fork":
+        if os.fork() == 0:
+            return "child"
+        os.wait()
+        return "parent"
+    return None
+
+
+def inner() -> list[int]:
+    return gorun.launch(add, (10,))
+
+
+def announce() -> None:
+    print("started", flush=True)
+    time.sleep(60)
+
+
+def where(size: int) -> tuple[str, str, bytes]:
+    print(f"rank {rank()}", end="")
+    return socket.gethostname(), os.getcwd(), bytes(range(256)) * size
+
+
+def left() -> list[str]:
+    return [name for name in os.listdir(os.environ.get("TMPDIR", "/tmp")) if name.startswith("gorun-launch-")]
+
+
+@unittest.skipIf(HOSTS, "no hosts are needed")
+class Launch(unittest.TestCase):
+    def test_results(self) -> None:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            self.assertEqual(gorun.launch(add, (1,), {"b": 2}), [3, 4])
+        self.assertIn("[1] adding\n", out.getvalue())
+        self.assertEqual(gorun.launch(inner), [[10, 11], [10, 11]])
+        self.assertEqual(gorun.launch(end, ("fork",)), ["parent", "parent"])
+        self.assertEqual(gorun.launch(sys.exit, (0,)), [None, None])
+        self.assertEqual(left(), [])
+
+    def test_failures(self) -> None:
+        for how, text, cause in (
+            ("raise", "ValueError: the cause", ValueError),
+            ("odd", "raise Odd(1, 2)", type(None)),
+            ("exit", "exit code 3", type(None)),
+            ("leave", "returned nothing", type(None)),
+            ("kill", "SIGKILL", type(None)),
+        ):
+            with self.subTest(how), self.assertRaisesRegex(gorun.JobError, "^rank 1 on ") as caught:
+                gorun.launch(end, (how,))
+            error = caught.exception
+            self.assertIn(text, str(error).replace("\\", ""))
+            self.assertIs(type(error.__cause__), cause)
+            self.assertEqual((error.rank, error.host), (1, socket.gethostname()))
+        with self.assertRaisesRegex(gorun.JobError, "the result, of type .*lock, cannot be pickled"):
+            gorun.launch(end, ("return",))
+        with self.assertRaisesRegex(pickle.PicklingError, r"args\[1\], of type lock"):
+            gorun.launch(add, (1, threading.Lock()))
+        with self.assertRaisesRegex(pickle.PicklingError, "pip install cloudpickle|variable lock"):
+            lock = threading.Lock()
+            gorun.launch(lambda: lock)
+        with self.assertRaisesRegex(gorun.JobError, "gorun ended with exit code 2|unknown option"):
+            gorun.launch(add, (1,), options=["--nosuch"])
+        self.assertEqual(left(), [])
+
+    def test_at_once(self) -> None:
+        async def several() -> list[list[int]]:
+            return list(await asyncio.gather(*(asyncio.to_thread(gorun.launch, add, (i,)) for i in range(2))))
+
+        self.assertEqual(asyncio.run(several()), [[0, 1], [1, 2]])
+
+    def test_interrupt(self) -> None:
+        class Out(io.StringIO):
+            def write(self, text: str) -> int:
+                if "started" in text:
+                    os.kill(os.getpid(), signal.SIGINT)
+                return len(text)
+
+        with contextlib.redirect_stdout(Out()), self.assertRaises(KeyboardInterrupt):
+            gorun.launch(announce, nproc_per_node=1)
+        self.assertEqual(left(), [])
+
+
+@unittest.skipIf(HOSTS, "no hosts are needed")
+class Jobs(unittest.TestCase):
+    def test_run(self) -> None:
+        done = gorun.run(["-n", "2", "sh", "-c", "echo $RANK"], capture_output=True, check=True)
+        assert done.report
+        self.assertEqual((sorted(done.stdout), done.report.world_size), (sorted("0\n1\n"), 2))
+        with self.assertRaises(gorun.JobError) as caught:
+            gorun.run(["-n", "2", "sh", "-c", "exit $RANK"], check=True)
+        self.assertEqual(caught.exception.rank, 1)
+
+    def test_job(self) -> None:
+        with gorun.Job(["-n", "2", "sh", "-c", "echo here; exec sleep 60"], capture_output=True) as job:
+            while not (status := job.status()) or status.running_rank_count < 2:
+                self.assertEqual(job.poll(), None)
+            while job.logs().count("here") < 2:
+                self.assertEqual(job.poll(), None)
+            self.assertEqual(job.report(), None)
+        report = job.report()
+        assert report
+        self.assertEqual((report.cause, report.data["signal_name"]), ("signal", "SIGTERM"))
+        self.assertEqual((job.status(), job.logs()), (None, ""))
+
+    def test_parent_is_killed(self) -> None:
+        directory = tempfile.mkdtemp()  # for the report that nobody takes
+        pid = os.fork()
+        if pid == 0:
+            tempfile.tempdir = directory
+            job = gorun.Job(["-n", "1", "sleep", "60.015625"], capture_output=True)
+            while not job.status():
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(pid, 0)
+        while "60.015625" in gorun.run(["ps", "--json"], capture_output=True).stdout:
+            pass
+        shutil.rmtree(directory)
+
+    def test_elastic_launch(self) -> None:
+        config = gorun.LaunchConfig(1, 1, 2, max_restarts=0)
+        self.assertEqual(gorun.elastic_launch(config, add)(1), {0: 1, 1: 2})
+        self.assertEqual(gorun.elastic_launch(config, sys.executable)("-c", "0"), {0: None, 1: None})
+
+
+@unittest.skipUnless(HOSTS, "hosts are needed")
+class Hosts(unittest.TestCase):
+    def test_launch(self) -> None:
+        out, hosts = io.StringIO(), HOSTS.split(",")
+        with contextlib.redirect_stdout(out):
+            got = gorun.launch(where, (1 << 12,), hosts=hosts)
+        self.assertEqual([host for host, _, _ in got], [host for host in hosts for _ in range(2)])
+        self.assertEqual({(place, data) for _, place, data in got}, {(os.getcwd(), bytes(range(256)) * (1 << 12))})
+        self.assertEqual(sorted(out.getvalue()), sorted("".join(f"[{i}] rank {i}" for i in range(len(got)))))
+        with self.assertRaisesRegex(gorun.JobError, f"^rank 1 on {hosts[1]}: ValueError: the cause\n\nTraceback"):
+            gorun.launch(end, ("raise",), nproc_per_node=1, hosts=HOSTS)
+        self.assertEqual(left(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
