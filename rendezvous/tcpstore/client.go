@@ -115,6 +115,9 @@ func orCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) { // ctx will know it in a moment
+		return context.DeadlineExceeded
+	}
 	return err
 }
 

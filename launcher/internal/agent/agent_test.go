@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,27 @@ func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	close(never)
 	j.guard.dismiss()
 	assert.NoFileExists(t, file, "of a rank that could be looked at")
+}
+
+// What a resource manager sent before there were ranks, they have not got: they need it from the head.
+func TestSignalBeforeThereAreRanks(t *testing.T) {
+	ours, theirs := net.Pipe()
+	head, signals := wire.NewLink(ours), make(chan syscall.Signal)
+	a := &Agent{link: wire.NewLink(theirs), cfg: Config{Engine: EngineSignalsAll, Signals: signals}}
+	a.lease.linkClosed = make(chan struct{})
+	defer close(a.lease.linkClosed)
+	go a.reportSignals()
+	report := func() {
+		signals <- syscall.SIGTERM
+		f, err := head.Read()
+		require.NoError(t, err)
+		require.Equal(t, wire.TypeSignalled, f.Type)
+	}
+	report()
+	assert.False(t, a.engine.has(syscall.SIGTERM))
+	a.active.Store(&job{})
+	report()
+	assert.True(t, a.engine.has(syscall.SIGTERM))
 }
 
 // asleep starts a process that sleeps until the test ends.

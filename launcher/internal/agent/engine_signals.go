@@ -67,11 +67,12 @@ func (a *Agent) reportSignals() {
 			return
 		case sig := <-a.cfg.Signals:
 			now := time.Now()
-			if j := a.active.Load(); j != nil && a.cfg.Engine == EngineSignalsAgents && sig != syscall.SIGCONT &&
-				sig != syscall.SIGTSTP {
-				j.signal(wire.Signal{Signal: sig, Group: endsRanks(sig)})
+			if j := a.active.Load(); j != nil { // later ranks need the head's signal
+				if a.cfg.Engine == EngineSignalsAgents && sig != syscall.SIGCONT && sig != syscall.SIGTSTP {
+					j.signal(wire.Signal{Signal: sig, Group: endsRanks(sig)})
+				}
+				a.engine.add(sig, now)
 			}
-			a.engine.add(sig, now)
 			_ = a.link.Send(&wire.Signalled{Signal: sig, At: now})
 		}
 	}
