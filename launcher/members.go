@@ -14,12 +14,7 @@ import (
 )
 
 // ownNodes is how many of s.nodes are to have ranks. Those behind them are spares.
-func (s *session) ownNodes() int {
-	if n := s.spec.NumNodes; n > 0 {
-		return min(n, len(s.nodes))
-	}
-	return len(s.nodes)
-}
+func (s *session) ownNodes() int { return s.spec.OwnNodes(len(s.nodes)) }
 
 // spares returns the spares that still have an agent.
 func (s *session) spares() []*node {

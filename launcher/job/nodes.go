@@ -25,10 +25,13 @@ func (s *Spec) chosen(facts []Facts) ([]Facts, error) {
 	}
 }
 
+// OwnNodes is how many of a number of hosts are the job's own. With MinNodes the others are spares.
+func (s *Spec) OwnNodes(hosts int) int { return min(cmp.Or(s.NumNodes, hosts), hosts) }
+
 // spares returns the names of the hosts that are kept for lost ones.
 func (s *Spec) spares(facts []Facts) (names []string) {
 	if s.MinNodes > 0 {
-		for _, f := range facts[min(cmp.Or(s.NumNodes, len(facts)), len(facts)):] {
+		for _, f := range facts[s.OwnNodes(len(facts)):] {
 			names = append(names, f.Host)
 		}
 	}

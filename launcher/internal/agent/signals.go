@@ -109,26 +109,25 @@ func (j *job) passOn(r *rank) {
 	}
 	j.timers.after(passOnDelay, func() {
 		j.passingOn.Store(false)
-		var ended []int
-		for _, r := range j.roster.Load().ranks {
-			if r.end.Load() != nil && r.helpers.Swap(false) {
-				ended = append(ended, int(r.pid.Load()))
-			}
-		}
-		signalLeaders(ended, syscall.SIGTERM)
+		signalLeaders(j.takeHelpers(true), syscall.SIGTERM)
 	})
+}
+
+// takeHelpers returns the ranks, ended or running, whose helpers have still to get the signal that their leaders got.
+// The caller sends it.
+func (j *job) takeHelpers(ended bool) (pids []int) {
+	for _, r := range j.roster.Load().ranks {
+		if ended == (r.end.Load() != nil) && r.helpers.Swap(false) {
+			pids = append(pids, int(r.pid.Load()))
+		}
+	}
+	return pids
 }
 
 // timeOver kills the ranks, after a last call to the helpers of those that have used up the time they had to end.
 func (j *job) timeOver() {
-	var late []int
-	for _, r := range j.roster.Load().ranks {
-		if r.end.Load() == nil && r.helpers.Swap(false) {
-			late = append(late, int(r.pid.Load()))
-		}
-	}
 	called := false
-	if len(late) > 0 {
+	if late := j.takeHelpers(false); len(late) > 0 {
 		members, _ := process.Members(late)
 		for rank, procs := range members {
 			for _, p := range procs {

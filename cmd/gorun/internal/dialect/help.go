@@ -107,11 +107,12 @@ func (d *Dialect) Manual() (cli.Command, Page) {
 	switch {
 	case d.python:
 		page.Heading = "Options of torchrun"
-		page.Last = d.unlisted(c.Flags) + page.Last
 	case d.slots != slotsOfGorun: // users of mpirun look for mpirun's options
 		page.First = []Group{GroupMPI}
-		page.Last = d.unlisted(c.Flags) + page.Last
+	default:
+		return c, page
 	}
+	page.Last = d.unlisted(c.Flags) + page.Last
 	return c, page
 }
 
