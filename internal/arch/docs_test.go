@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"go/ast"
 	"os"
 	"path"
 	"path/filepath"
@@ -66,6 +67,25 @@ func TestPagesAreShort(t *testing.T) {
 	}
 	require.LessOrEqual(t, total, maxDocsWords, "words of docs without the reference")
 	require.Equal(t, 10, numPages, "pages of docs: what is new belongs into one of the ten, into reference or internals")
+}
+
+// Who imports a package finds an example in its documentation. Packages for tests alone need none.
+func TestPublicPackagesHaveExamples(t *testing.T) {
+	has := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.tree.Name.Name == "main" || within(s.room, "internal") || strings.Contains(s.room, "/internal/") ||
+			strings.HasSuffix(s.room, "test") {
+			continue
+		}
+		s.declared(func(function string, _ ast.Decl) {
+			has[s.room] = has[s.room] || s.test && strings.HasPrefix(function, "Example")
+		})
+	}
+	for room, has := range has {
+		if !has {
+			t.Errorf("%s has no example: add example_test.go", room)
+		}
+	}
 }
 
 // link matches the target of a Markdown link, with its anchor.
