@@ -42,6 +42,9 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		returning, leaving, enough := s.replaceable(lost)
 		delay, again := budget.Next(&result, len(lost))
 		if !again || !enough || result.Cause == job.CauseNode && len(lost) == 0 {
+			if s.engine != nil {
+				s.engine.attribute(&result, false)
+			}
 			if result.Cause != job.CauseRank { // the end of the whole job is timed from its start
 				result.After, result.Elapsed = job.Seconds(s.ids.Elapsed)+result.After, job.Seconds(s.ids.Elapsed)+result.Elapsed
 			}
@@ -152,7 +155,7 @@ func (s *session) awaitRestart(
 		case <-s.engine.ending():
 			endedBy(job.CauseEngine, syscall.SIGTERM)
 			r.SetSignalNames(diagnosis.SignalName)
-			s.engine.attribute(r)
+			s.engine.attribute(r, false)
 			return false
 		case <-deadline:
 			r.Cause, r.ExitCode = job.CauseTimeout, cmp.Or(s.spec.TimeoutCode, job.ExitTimeout)

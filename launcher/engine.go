@@ -62,6 +62,9 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 		endingSeen: make(chan struct{}),
 	}
 	cfg.Ending = s.engine.markEnding
+	if s.spec.MinNodes > 0 {
+		cfg.NodeFailed = s.loseByEngine
+	}
 	s.engine.Gathering = gather.Start(ctx, cfg)
 	s.settings.reacher = s.engine
 	return nil
@@ -99,6 +102,15 @@ func (e *engineAgents) explain(err error) error {
 func (e *engineAgents) err() error {
 	_, err := e.Wait(0)
 	return err
+}
+
+// loseByEngine drops a node that the resource manager takes away from the job, whose agent may still run.
+func (s *session) loseByEngine(name string) {
+	for _, n := range *s.heartbeat.nodes.Load() {
+		if n.host.Name == name && n.linked.Load() {
+			n.abandon(s.engine.title + " reports that the node has failed")
+		}
+	}
 }
 
 func (e *engineAgents) markEnding() { e.once.Do(func() { close(e.endingSeen) }) }
@@ -148,10 +160,10 @@ const signalledInStep = "as Slurm ends jobs (scancel, a time limit, preemption):
 // endingLimit is how long a finished job waits for the resource manager's reason to end it.
 const endingLimit = time.Second
 
-// attribute adds the resource manager's reason to a result.
-func (e *engineAgents) attribute(r *job.Result) {
+// attribute adds the resource manager's reason to a result. It does not wait for one if the job can go on.
+func (e *engineAgents) attribute(r *job.Result, goesOn bool) {
 	limit := time.Duration(0)
-	if r.Cause == job.CauseEngine || r.MaybeByEngine() {
+	if !goesOn && (r.Cause == job.CauseEngine || r.MaybeByEngine()) {
 		limit = endingLimit
 	}
 	r.SetEngine(e.title, e.job, e.Ending(limit))

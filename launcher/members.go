@@ -73,14 +73,15 @@ func (s *session) leave(n *node, spares []*node) (change string) {
 const readmitTime = time.Second
 
 // readmit has those of the nodes that have left join again that answer in time: with ranks behind all others if the
-// job has become smaller, else as spares. A node that broke the protocol is not trusted.
+// job has become smaller, else as spares. A node that broke the protocol is not trusted, and one that a resource
+// manager has taken away does not come back.
 func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	back := make([]*node, len(nodes))
 	var busy sync.WaitGroup
 	for i, n := range nodes {
-		if !errors.As(n.err, new(*wire.ViolationError)) {
+		if n.engine == nil && !errors.As(n.err, new(*wire.ViolationError)) {
 			busy.Go(func() {
 				back[i] = n.again(s.settings.notify)
 				if err := s.reconnect(ctx, n, back[i]); err != nil {

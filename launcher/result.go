@@ -33,7 +33,7 @@ func (h *head) result() job.Result {
 		r.Text = signalledInStep
 	}
 	if h.engine != nil {
-		h.engine.attribute(&r)
+		h.engine.attribute(&r, r.Cause == job.CauseNode && h.spec.MinNodes > 0)
 	}
 	r.SetHosts(p)
 	return r

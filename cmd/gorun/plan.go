@@ -93,7 +93,7 @@ func jobRows(p *job.Plan, mpi bool) [][]string {
 		ending = append(ending, fmt.Sprintf("it restarts up to %s (--max-restarts)", show.Count(p.MaxRestarts, "time")))
 	}
 	if p.MinNodes > 0 {
-		ending = append(ending, fmt.Sprintf("it goes on while %s are left (--min-nodes)", show.Count(p.MinNodes, "node")))
+		ending = append(ending, fmt.Sprintf("it goes on with %s or more (--min-nodes)", show.Count(p.MinNodes, "node")))
 	}
 	rows = append(rows, []string{"ending", strings.Join(ending, ", ")})
 	if p.Offline {

@@ -158,12 +158,14 @@ func (o *sbatchOptions) requests(names ...string) bool {
 	})
 }
 
-// setNodes takes Slurm's MIN-MAX, but not torchrun's MIN:MAX, which would be an elastic job.
+// setNodes takes Slurm's MIN-MAX, from which Slurm chooses, and torchrun's MIN:MAX, which is MAX nodes of which the job
+// may lose some.
 func (o *sbatchOptions) setNodes(a dialect.Arg) error {
-	if low, high, ranged := strings.Cut(a.Value, ":"); ranged && low != high {
-		return errors.New("elastic jobs: not yet; give a fixed number, or Slurm's MIN-MAX, from which Slurm chooses one")
-	} else if ranged {
-		a.Value = low
+	if _, most, ranged := strings.Cut(a.Value, ":"); ranged {
+		if err := o.JobOptions("nnodes")[0].Set(a); err != nil {
+			return err
+		}
+		a.Value = most
 	}
 	o.Spec.NumNodes = 0
 	if n, err := dialect.ParseRanks(a.Value); err == nil {
@@ -346,6 +348,7 @@ func (o *sbatchOptions) check([]string) {
 	o.noteSlurmVariables()
 	if o.Err() == nil {
 		o.countTasks()
+		o.loseNodes()
 		o.nameJob()
 		o.checkLine()
 	}
@@ -380,6 +383,19 @@ func (o *sbatchOptions) countTasks() {
 		o.refuse("%s contradicts %s with %s, which make %d", o.RanksFrom(), each.From, o.sources["nodes"], each.N*nodes)
 	case !o.requests("ntasks-per-node"):
 		_ = o.request("--ntasks-per-node", fmt.Sprintf("=%d", each.N))
+	}
+}
+
+// loseNodes has Slurm not end the job when a node fails that the job can do without.
+func (o *sbatchOptions) loseNodes() {
+	if !o.MayLoseNodes() {
+		return
+	}
+	if !o.requests("no-kill") {
+		_ = o.request("--no-kill", "")
+	}
+	if o.Spec.MinNodes > 0 && strings.Contains(o.sources["nodes"], ":") {
+		o.line = append([]string{"--min-nodes", fmt.Sprint(o.Spec.MinNodes)}, o.line...)
 	}
 }
 
@@ -429,7 +445,7 @@ func (o *sbatchOptions) checkLine() {
 	around.Names = func() []string {
 		return slices.DeleteFunc(o.around.Names(), func(name string) bool { return !isDefault(name) })
 	}
-	_, err := dialect.Parse("gorun", withoutEngine(o.line), around)
+	_, err := dialect.Parse("gorun", withoutOptions(o.line, "--engine", "--min-nodes", "--spares"), around)
 	if usage, ok := errors.AsType[*dialect.UsageError](err); ok {
 		for _, problem := range usage.Problems.Errors {
 			o.Problem(problem)
@@ -445,10 +461,12 @@ func isDefault(name string) bool {
 		strings.HasPrefix(name, "PET_") || name == "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 }
 
-// withoutEngine removes --engine: there is no such job yet.
-func withoutEngine(line []string) []string {
-	if at := slices.Index(line, "--engine"); at >= 0 && at+1 < len(line) {
-		return slices.Delete(slices.Clone(line), at, at+2)
+// withoutOptions removes options that need a job and its nodes: sbatch has yet to make it.
+func withoutOptions(line []string, names ...string) []string {
+	for _, name := range names {
+		if at := slices.Index(line, name); at >= 0 && at+1 < len(line) {
+			line = slices.Delete(slices.Clone(line), at, at+2)
+		}
 	}
 	return line
 }

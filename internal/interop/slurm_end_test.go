@@ -92,7 +92,8 @@ func slurmTime(t *testing.T, c *testslurm.Cluster) {
 	}
 }
 
-// TestSlurmNodeDies: the loss of a node ends the job with a report. The loss of its slurmd alone does not end it.
+// TestSlurmNodeDies: the loss of a node ends the job with a report, unless it may go on without. The loss of its slurmd
+// alone does not end it.
 func TestSlurmNodeDies(t *testing.T) {
 	t.Parallel()
 	c := testslurm.Start(t, slurmConfig)
@@ -110,11 +111,19 @@ func TestSlurmNodeDies(t *testing.T) {
 
 	ends := heeding(t, c, "-N4 -n4 --no-requeue", 4)
 	require.Equal(t, "n1", c.Field(t, ends, "BatchHost"))
+	survives := batch(t, c, "-N4 -n4 --no-kill --no-requeue", built("gorun"), "--nnodes", "2:4", "sh", "-c",
+		`n=$TORCHELASTIC_RESTART_COUNT; echo up $n: $WORLD_SIZE; [ $n = 2 ] || exec sleep 600`)
+	untilOutput(t, c, survives, "up 0: 4", 4)
 	c.CrashNode(t, "n3")
+	untilOutput(t, c, survives, "up 1: 3", 3)
 	untilOutput(t, c, ends, "\nexit ", 1)
 	c.RestartNode(t, "n3")
 	output := requireState(t, c, ends, "FAILED")
 	require.Regexp(t, `gorun: .*n3`, output)
+	c.DownNode(t, "n4")
+	output = requireState(t, c, survives, "COMPLETED")
+	require.Regexp(t, `gorun: n4 is lost: Slurm reports that the node has failed, after \S+; 2 nodes left; `, output)
+	require.Equal(t, 2, strings.Count(output, "up 2: 2\n"), output)
 }
 
 // slurmChain: a job that a rank submits is a separate Slurm job. It gets its own allocation on the same node, and

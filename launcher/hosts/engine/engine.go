@@ -100,6 +100,8 @@ type Start struct {
 	// Signals reports whether the engine signals all processes of an agent, including ranks. Else the agent forwards
 	// signals.
 	Signals bool
+	// NodesMayFail reports that Once goes on with the other hosts' agents after one has failed.
+	NodesMayFail bool
 
 	// PerHost replaces ssh if Once is nil, as job.ReachSpec.Command does; nil: ssh.
 	PerHost []string

@@ -80,7 +80,7 @@ func (s *slurm) start(wanted []hosts.Host) Start {
 		// srun's own file names are predictable, and it follows symbolic links. The agent is static and needs no
 		// libraries; SLURM_SEND_LIBS works where srun has no option for it.
 		Bcast:   []string{"--bcast=/tmp/{name}"},
-		Signals: true,
+		Signals: true, NodesMayFail: true,
 		// In a step over several components only one gets srun's input.
 		ByFile: len(whole) > 1,
 	}

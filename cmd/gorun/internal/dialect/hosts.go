@@ -210,13 +210,13 @@ func isVariable(from string) bool { return !strings.HasPrefix(from, "-") }
 
 // firstHosts returns the first --nnodes hosts.
 func (p *Line) firstHosts(all []hosts.Host, from string) []hosts.Host {
-	if p.mayLoseNodes() {
+	if p.MayLoseNodes() {
 		spec := &p.Spec
 		spec.MinNodes = cmp.Or(spec.MinNodes, spec.NumNodes, len(all)-p.spares)
 		spec.NumNodes = min(cmp.Or(spec.NumNodes, len(all)), len(all)-p.spares)
 		if spec.NumNodes < spec.MinNodes || spec.MinNodes < 1 {
-			p.problem("%s: %d hosts and %d spares are needed; %s names %d", p.elasticFrom, max(1, spec.MinNodes), p.spares,
-				from, len(all))
+			p.problem("%s: it takes %d hosts; %s names %d", p.elasticFrom,
+				max(1, spec.MinNodes)+p.spares, from, len(all))
 		}
 		return all
 	}

@@ -27,9 +27,9 @@ func TestSpareHosts(t *testing.T) {
 		"gorun -H a,b,c --nnodes 2:2 x":             "a b 2 0",
 		"gorun -H a,b,c --nnodes 2 --min-nodes 1 x": "a b c 2 1",
 		"gorun -H a,b,c --exclude b --nnodes 1:3 x": "a c 2 1",
-		"gorun -H a,b --nnodes 3:4 x":               "! --nnodes 3:4: 3 hosts and 0 spares are needed; -H a,b names 2",
-		"gorun -H a,b --spares 2 x":                 "! --spares 2: 1 hosts and 2 spares are needed; -H a,b names 2",
-		"gorun -H a,b,c --nnodes 3 --spares 1 x":    "! --spares 1: 3 hosts and 1 spares are needed; -H a,b,c names 3",
+		"gorun -H a,b --nnodes 3:4 x":               "! --nnodes 3:4: it takes 3 hosts; -H a,b names 2",
+		"gorun -H a,b --spares 2 x":                 "! --spares 2: it takes 3 hosts; -H a,b names 2",
+		"gorun -H a,b,c --nnodes 3 --spares 1 x":    "! --spares 1: it takes 4 hosts; -H a,b,c names 3",
 	} {
 		inv, err := parse(line)
 		if problem, wrong := strings.CutPrefix(want, "! "); wrong {

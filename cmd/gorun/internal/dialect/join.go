@@ -44,8 +44,8 @@ func (p *Line) setNodes(a Arg) error {
 	return nil
 }
 
-// mayLoseNodes reports whether the job goes on without some of its hosts.
-func (p *Line) mayLoseNodes() bool { return p.spares > 0 || p.Spec.MinNodes > 0 }
+// MayLoseNodes reports whether the job goes on without some of its hosts.
+func (p *Line) MayLoseNodes() bool { return p.spares > 0 || p.Spec.MinNodes > 0 }
 
 // joins reports whether this process is one of several nodes that are started one by one.
 func (p *Line) joins() bool {
@@ -55,7 +55,7 @@ func (p *Line) joins() bool {
 
 // resolveNodes settles which nodes the job has: named hosts, nodes that join each other, or this one.
 func (p *Line) resolveNodes() {
-	if p.mayLoseNodes() && !p.hostsGiven() {
+	if p.MayLoseNodes() && !p.hostsGiven() && !p.engine.hosts {
 		way := "leave it out"
 		if n := p.Spec.NumNodes; n > 0 {
 			way = fmt.Sprintf("give a fixed number, --nnodes %d", n)

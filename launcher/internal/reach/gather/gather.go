@@ -39,6 +39,8 @@ type Config struct {
 	Detail func(text string)
 	// Ending is called whenever the engine reports that it ends the job.
 	Ending func()
+	// NodeFailed is called when the engine reports that a node has failed; nil: that ends the job.
+	NodeFailed func(name string)
 }
 
 // Error is the reason why agents did not connect.
@@ -167,6 +169,10 @@ func (g *Gathering) ExitText() string {
 }
 
 func (g *Gathering) receive(m message) {
+	if node := m.failedNode(); node != "" && g.cfg.NodeFailed != nil {
+		g.cfg.NodeFailed(node)
+		m.kind = nodeUnavailable // and the job goes on
+	}
 	g.mu.Lock()
 	known := g.ending.kind.endsJob()
 	if len(g.ending.nodes) < len(g.cfg.Nodes) { // an agent can imitate the engine's messages, so bound them

@@ -208,9 +208,17 @@ func (e *ending) add(m message) {
 	if e.kind == other || e.kind == cancelled {
 		e.kind = m.kind
 	}
-	if strings.Contains(m.text, "Node failure on ") && !slices.Contains(e.nodes, m.node) {
-		e.nodes = append(e.nodes, m.node)
+	if node := m.failedNode(); node != "" && !slices.Contains(e.nodes, node) {
+		e.nodes = append(e.nodes, node)
 	}
+}
+
+// failedNode returns the node whose failure a message reports, "" without one.
+func (m *message) failedNode() string {
+	if strings.Contains(m.text, "Node failure on ") {
+		return m.node
+	}
+	return ""
 }
 
 var endings = map[kind]string{
