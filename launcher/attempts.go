@@ -31,6 +31,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 	for {
 		earlier := s.left
 		h := newHead(&s.call, s.plan, s.active, s.key)
+		h.members = s.nodes
 		result, err := h.run(ctx)
 		s.settings.console.Store(nil)
 		h.reportTimes()

@@ -93,6 +93,9 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 		h.mu.Unlock()
 	}
 	h.post(ev)
+	if all {
+		h.warm()
+	}
 	if !all || h.settings.started == nil {
 		return nil
 	}

@@ -17,10 +17,12 @@ import (
 type head struct {
 	*call
 	nodes []*node // by their number in the plan
-	key   []byte  // see decision
-	began time.Time
-	stdio wire.Stdio
-	plan  atomic.Pointer[job.Plan] // spawned ranks extend it
+	// members are all nodes of the job, with those that have no ranks.
+	members []*node
+	key     []byte // see decision
+	began   time.Time
+	stdio   wire.Stdio
+	plan    atomic.Pointer[job.Plan] // spawned ranks extend it
 
 	exchange  *exchangeHub
 	planSpawn func(p *job.Plan, request job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error)

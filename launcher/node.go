@@ -54,6 +54,7 @@ type node struct {
 	err      error // the reason, once lost is closed
 	// while ranks run
 	handler          atomic.Pointer[func(wire.Frame) error]
+	warmed           atomic.Bool  // it was sent Warm
 	missedHeartbeats atomic.Int32 // since the last frame
 	progressSigns    atomic.Int64 // of the last Pong
 	suspended        atomic.Bool  // by a resource manager: silence means nothing

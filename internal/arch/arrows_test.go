@@ -232,8 +232,14 @@ var rooms = []room{
 		},
 		"how an engine starts agents is a row of its table; here they are started and identified",
 	},
+	{
+		"launcher/internal/forkserver",
+		[]string{"launcher/internal/spec", "launcher/internal/process", "launcher/internal/process/child"},
+		"how Python runs a program is known here, and nowhere in package process",
+	},
 	{"launcher/internal/agent", []string{
-		"launcher/internal/spec", "launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup",
+		"launcher/internal/forkserver", "launcher/internal/spec", "launcher/internal/wire", "launcher/internal/process",
+		"launcher/internal/process/cgroup",
 		"launcher/internal/process/child", "launcher/internal/process/inherited", "launcher/internal/output",
 		"launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis",
 		"launcher/internal/stacks", "launcher/internal/probe", "launcher/internal/ncclhost", "launcher/internal/ras",

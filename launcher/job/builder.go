@@ -86,7 +86,8 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	}
 	b.sharers = b.countSharers()
 	p.Worlds = b.worlds(facts)
-	p.Warnings = slices.Concat(b.nodeNotes(), spec.Output.warnings(b.localRanks()), spec.warnings(), b.memoryWarnings())
+	p.Warnings = slices.Concat(b.nodeNotes(), spec.Output.warnings(b.localRanks()), spec.warnings(), b.memoryWarnings(),
+		b.warmWarnings())
 	p.Notes = append(p.Notes, b.gpuNotes()...)
 	if err := b.setEnvironment(); err != nil {
 		return nil, err
@@ -189,6 +190,7 @@ func (s *Spec) warnings() (warnings []string) {
 	}
 	warn(s.Restarts.Max == 0 && s.Restarts.Delay != 0, "--restart-delay", "--max-restarts")
 	warn(s.Restarts.Max == 0 && s.Restarts.Window != 0, "--restart-window", "--max-restarts")
+	warn(s.Restarts.Max == 0 && s.MinNodes == 0 && s.WarmImports != nil, "--warm-imports", "--max-restarts or --min-nodes")
 	warn(s.StacksAtTimeout && s.Timeout == 0, "--get-stack-traces", "--timeout")
 	warn(s.HangTimeout == 0 && s.OnHang == HangReport, "--on-hang report", "--hang-timeout")
 	warn(s.WorldPerApp && len(s.Apps) < 2, "--world app", "several programs (prog1 : prog2)")
@@ -196,6 +198,14 @@ func (s *Spec) warnings() (warnings []string) {
 	warn(s.Tune != TuneTextbook && s.Study.ModelBytes != 0, "--model-size", "--tune textbook")
 	warn(s.Tune != TuneTextbook && s.Study.Network != "", "--network", "--tune textbook")
 	warn(s.PMIPort && s.MPI == MPINone, "--pmi-port", "PMI (--mpi auto)")
+	return warnings
+}
+
+// warmWarnings are about programs that nothing can be imported for.
+func (b *builder) warmWarnings() (warnings []string) {
+	if app := &b.plan.Apps[0]; b.spec.WarmImports != nil && app.Python() == 0 {
+		warnings = []string{"--warm-imports has no effect: " + app.Argv[0] + " is not Python with a script, -m or -c"}
+	}
 	return warnings
 }
 

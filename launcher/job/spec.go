@@ -43,6 +43,9 @@ type Spec struct {
 	// MinNodes is the number of nodes below which the job ends when nodes are lost; 0: it ends without any of them.
 	MinNodes int
 
+	// WarmImports are Python modules that each node imports once the ranks run, for those of later attempts.
+	WarmImports []string
+
 	// Environ is the environment that ranks inherit, as os.Environ returns it; nil means that of this process.
 	Environ []string
 	// Exports are `-x NAME` and `-x NAME=VALUE`, in the order of the command line.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/forkserver"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/internal/wire"
@@ -59,8 +60,8 @@ type Config struct {
 	Lease time.Duration
 }
 
-// Agent is one node's side of one job. Its loop, Serve, owns all fields but counted, lease, engine and active,
-// which are safe for concurrent use.
+// Agent is one node's side of one job. Its loop, Serve, owns all fields but counted, lease, engine, forks, closing
+// and active, which are safe for concurrent use.
 type Agent struct {
 	cfg  Config
 	link *wire.Link
@@ -78,7 +79,9 @@ type Agent struct {
 	runDir   string // of log files on a node that joined
 	probed   int    // number of addresses tried
 	engine   engineSignals
-	health   *Health // nil: none
+	health   *Health                           // nil: none
+	forks    atomic.Pointer[forkserver.Server] // nil: none
+	closing  atomic.Bool
 }
 
 // Serve handles the head's frames until the connection ends, and then ends the rest of the job. Its error says why
@@ -112,7 +115,12 @@ func Serve(link *wire.Link, cfg Config) error {
 func (a *Agent) close() {
 	a.probing.close()
 	if a.job != nil {
+		a.job.hurryUp()
 		a.job.abandon(a.lease.grace())
+	}
+	a.closing.Store(true)
+	if forks := a.forks.Load(); forks != nil {
+		forks.Close()
 	}
 	a.store.close()
 	if a.cfg.Health == nil {
@@ -137,6 +145,8 @@ func (a *Agent) handle(f wire.Frame) error {
 	case wire.TypeStart:
 		a.probing.close()
 		return with(f, a.start)
+	case wire.TypeWarm:
+		return do(f, a.warm)
 	case wire.TypePing:
 		return with(f, a.pong)
 	case wire.TypeJobEnded:

@@ -48,7 +48,9 @@ type lifecycle struct {
 	cleanedUp     atomic.Bool // nothing is left, another attempt may start
 	killSweep     atomic.Bool // a sweep after a Kill frame is running
 	reapScheduled atomic.Bool
-	passingOn     atomic.Bool // passOnSoon was called and will act
+	hurry         chan struct{} // closed when ranks that are being started are about to end
+	hurryUp       func()        // closes it
+	passingOn     atomic.Bool   // passOnSoon was called and will act
 }
 
 // startGate is held while ranks are started or reaped. It is closed when the job ends; neither happens any more then.
@@ -109,6 +111,8 @@ type rank struct {
 
 func newJob(a *Agent, s wire.Start) *job {
 	j := &job{agent: a, start: s, since: process.Now()}
+	j.hurry = make(chan struct{})
+	j.hurryUp = sync.OnceFunc(func() { close(j.hurry) })
 	j.startDone, j.guard, j.signals.engine = make(chan struct{}), newGuard(), &a.engine
 	j.addRanks(s.Ranks, s.Apps)
 	j.display = j.newDisplay()
@@ -121,6 +125,10 @@ func newJob(a *Agent, s wire.Start) *job {
 
 // handle handles a frame for a running job.
 func (j *job) handle(f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeSignal, wire.TypeKill, wire.TypeCleanup:
+		j.hurryUp()
+	}
 	switch f.Type {
 	case wire.TypeSignal:
 		return do(f, j.signal)

@@ -141,11 +141,15 @@ func (j *job) makeBuildDir() (string, error) {
 // common returns what the ranks of one app share, with this node's additions to the environment. The directory is not
 // shared: an app without one must not start in another's.
 func (j *job) common(environ []string, app spec.App) process.Common {
-	return process.Common{
+	common := process.Common{
 		Env: slices.Concat(j.watchdog.environ(environ), j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path,
 		Argv: app.Argv, Cgroup: j.cgroup,
 		Sockets: j.start.MPI.Offered && !j.start.MPI.PMIPort,
 	}
+	if forks := j.agent.forks.Load(); forks != nil {
+		common.Fork = func(f process.Fork) (int, process.BindError, error) { return forks.Fork(f, j.hurry) }
+	}
+	return common
 }
 
 // newRanks returns the processes to start for rows.

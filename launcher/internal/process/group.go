@@ -34,6 +34,8 @@ type Common struct {
 	Cgroup *cgroup.Group
 	// Sockets gives each rank one end of a socket pair (AF_UNIX, SOCK_STREAM) as descriptor 3. See Sink.SocketReadable.
 	Sockets bool
+	// Fork makes ranks' processes; nil: vfork and execve do. After an error of it a rank starts that way, too.
+	Fork func(Fork) (pid int, failed BindError, err error)
 }
 
 // Binding is a rank's CPU affinity and memory policy; BindError says which part failed.

@@ -28,7 +28,7 @@ func (s *spawner) start(b *batch, r *rank) *StartError {
 		return b.failure(r, opWatch, "", err)
 	}
 	s.child.Launcher, s.child.OpenFiles, s.child.Cgroup = b.launcher, b.openFiles, s.spawnCgroup(b)
-	pid := s.vfork()
+	pid := s.fork(b, r)
 	if c := &s.child; c.Errno != 0 {
 		s.disconnect(r)
 		return b.failure(r, c.Failed.String(), r.failedPath(c.Failed, b), c.Errno)

@@ -1,6 +1,11 @@
 package spec
 
-import "gorun/placement"
+import (
+	"path"
+	"strings"
+
+	"gorun/placement"
+)
 
 // App is one program of a job as a node executes it.
 type App struct {
@@ -11,6 +16,32 @@ type App struct {
 	// Build makes the node compile its program of the same index first.
 	Build    bool `json:"compiled_on_node,omitempty"`
 	NumRanks int  `json:"rank_count"` // number of ranks that run it
+}
+
+// Python returns the index in Argv of the script, -m or -c that the Python of Path runs; 0: it runs no Python, or one
+// that reads its program from its standard input.
+func (a *App) Python() int {
+	if !strings.HasPrefix(path.Base(a.Path), "python") {
+		return 0
+	}
+	for i := 1; i < len(a.Argv); i++ {
+		switch word := a.Argv[i]; {
+		case word == "-m", word == "-c":
+			if i+1 < len(a.Argv) {
+				return i
+			}
+			return 0
+		case word == "-X", word == "-W", word == "--check-hash-based-pycs":
+			i++
+		case !strings.HasPrefix(word, "-"):
+			return i
+		case strings.ContainsAny(word, "cimVh?") && !strings.HasPrefix(word, "-X") && !strings.HasPrefix(word, "-W"):
+			return 0 // several options in one, an interactive session, a version
+		case word == "-":
+			return 0
+		}
+	}
+	return 0
 }
 
 // Process is one rank as its node executes it, without its environment.

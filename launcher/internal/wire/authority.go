@@ -101,6 +101,7 @@ var fromHead = table{"launcher", [numTypes]rule{
 	TypeCheck:    {from: anyPeer &^ hasJoined, when: StateConnected, body: bodyFacts},
 	TypeOpen:     {from: anyPeer &^ hasJoined, when: StateConnected | StateCleanedUp, body: bodyList},
 	TypeStart:    {from: anyPeer, when: StateConnected | StateCleanedUp, body: MaxBody},
+	TypeWarm:     {from: anyPeer &^ hasJoined, when: anyState, most: 1, body: MaxBody},
 	TypePing:     {from: anyPeer, when: anyState, body: bodyFew},
 	TypeJobEnded: {from: anyPeer, when: anyState, body: 1 << 20},
 	TypeSignal:   {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},

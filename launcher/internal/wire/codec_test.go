@@ -23,7 +23,7 @@ var messages = []Message{
 	&Ping{}, &Pong{}, &Inspect{},
 	&Probe{}, &Reached{}, &JobEnded{}, &Signalled{},
 	&Check{}, &Checked{}, &OutputLost{}, &Exchange{}, &MPIEvent{}, &Spawn{}, &Spawned{}, &Grow{}, &Grown{}, &Usage{},
-	&Used{},
+	&Used{}, &Warm{},
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two

@@ -159,6 +159,13 @@ type Logs struct {
 	Node int
 }
 
+// Warm has a node keep a Python interpreter that has imported modules, from which it forks the ranks of later attempts.
+type Warm struct {
+	App     spec.App // whose interpreter it is
+	Environ []string // of its ranks, NAME=VALUE
+	Imports []string
+}
+
 // Running reports that all ranks of a node run, or those started before a StartFailed that follows.
 type Running struct {
 	Ranks []RankPID
@@ -369,6 +376,7 @@ func (*Facts) Type() Type       { return TypeFacts }
 func (*Open) Type() Type        { return TypeOpen }
 func (*Opened) Type() Type      { return TypeOpened }
 func (*Start) Type() Type       { return TypeStart }
+func (*Warm) Type() Type        { return TypeWarm }
 func (*Running) Type() Type     { return TypeRunning }
 func (*StartFailed) Type() Type { return TypeStartFailed }
 func (*Credit) Type() Type      { return TypeCredit }

@@ -48,7 +48,7 @@ import (
 )
 
 // Version is sent by Hello and answered by Facts. It changes with every type of a frame.
-const Version = 8
+const Version = 9
 
 const (
 	// MaxBody bounds a body; a longer one is from a broken or hostile peer. Most types have less.
@@ -103,6 +103,7 @@ const (
 	TypeGrown
 	TypeUsage
 	TypeUsed
+	TypeWarm
 
 	numTypes // behind the last
 )
@@ -146,6 +147,7 @@ var typeNames = [...]string{
 	TypeGrown:       "grown",
 	TypeUsage:       "usage",
 	TypeUsed:        "used",
+	TypeWarm:        "warm",
 }
 
 // String returns the type's name, for messages.

@@ -76,7 +76,7 @@ func TestAnnouncedLengthIsNotBelieved(t *testing.T) {
 }
 
 func TestTypesHaveNames(t *testing.T) {
-	for typ := TypeHello; typ <= TypeUsed; typ++ {
+	for typ := TypeHello; typ <= TypeWarm; typ++ {
 		assert.NotContains(t, typ.String(), "type ")
 	}
 	assert.Equal(t, "type 200", Type(200).String())

@@ -192,9 +192,10 @@ func TestSpec(t *testing.T) {
 		"gorun --max-restarts 3 --restart-delay 2 --restart-window 1h x": {
 			Restarts: job.Restarts{Max: 3, Delay: 2 * time.Second, Window: time.Hour},
 		},
-		"gorun --restart-delay 0 x": {Restarts: job.Restarts{Delay: -1}},
-		"gorun --store-report 5m x": {Store: job.StoreSpec{Report: 5 * time.Minute}},
-		"gorun --store-report 0 x":  {Store: job.StoreSpec{Report: -1}},
+		"gorun --restart-delay 0 x":             {Restarts: job.Restarts{Delay: -1}},
+		"gorun --warm-imports torch,torch.nn x": {WarmImports: []string{"torch", "torch.nn"}},
+		"gorun --store-report 5m x":             {Store: job.StoreSpec{Report: 5 * time.Minute}},
+		"gorun --store-report 0 x":              {Store: job.StoreSpec{Report: -1}},
 		"gorun --allow-from 10.1.2.3/8 --allow-from ::1,10.0.0.9 x": {
 			Store: job.StoreSpec{Allow: networks("10.0.0.0/8", "::1/128", "10.0.0.9/32")},
 		},

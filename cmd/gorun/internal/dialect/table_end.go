@@ -42,5 +42,9 @@ func endTable(p *Line) []Option {
 			Names: []string{"max-node-losses"}, Value: "N", Set: Parsed(&spec.Restarts.NodeLosses, AtLeast(1)),
 			Help: "restart after up to N lost hosts (all but --min-nodes)",
 		},
+		{
+			Names: []string{"warm-imports"}, Value: "LIST", Set: Parsed(&spec.WarmImports, parseModules),
+			Help: "have Python modules imported before a restart: torch,numpy",
+		},
 	})
 }

@@ -103,7 +103,7 @@ var sample = map[string]string{
 	"allow-from":               "10.0.0.0/8", "timeout": "5", "grace": "5", "shutdown-timeout": "5", "report": "r",
 	"max-restarts": "2", "on-failure": "continue", "min-success": "2", "early-exit": "warn",
 	"restart-delay": "5", "hang-timeout": "5", "on-hang": "report", "cgroup": "off", "env-check": "off",
-	"min-nodes": "1", "spares": "1", "max-node-losses": "2",
+	"min-nodes": "1", "spares": "1", "max-node-losses": "2", "warm-imports": "torch",
 	"bind-mem": "bind", "restart-window": "5", "store-report": "5", "signals-to-handle": "SIGUSR1",
 	"exclude": "here", "ssh-config": "f", "ssh": "ssh", "ssh-at-once": "3", "ssh-timeout": "5", "agent": "/a",
 	"copy": "c", "token-file": "token", "heartbeat": "5", "logs-to": "head", "engine": "none",

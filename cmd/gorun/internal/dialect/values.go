@@ -55,6 +55,17 @@ func parseLevel(value string) (int, error) {
 	return 1, nil
 }
 
+// parseModules parses names of Python modules, separated by commas.
+func parseModules(value string) ([]string, error) {
+	names := strings.Split(value, ",")
+	for _, name := range names {
+		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") != "" || name == "" {
+			return nil, fmt.Errorf("%q is not the name of a Python module", name)
+		}
+	}
+	return names, nil
+}
+
 // ParseRanks parses a number of ranks or nodes, from 1 to MaxRanks.
 func ParseRanks(value string) (int, error) {
 	n, err := strconv.Atoi(value)

@@ -210,6 +210,9 @@ func (g *Group) killEach() {
 	}
 }
 
+// Add moves a process into the group.
+func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
+
 // Has reports whether a process is in the group or a descendant.
 func (g *Group) Has(pid int) bool {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")

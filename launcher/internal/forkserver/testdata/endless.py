@@ -1,0 +1,4 @@
+import signal
+
+while True:
+    signal.pause()
