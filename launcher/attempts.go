@@ -40,6 +40,11 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		}
 		result.Attempts = before
 		lost := s.lostNodes()
+		if result.Cause == job.CauseRank || result.Cause == job.CauseNode {
+			for _, n := range lost {
+				s.recordFailure(n, n.lossText(n.err))
+			}
+		}
 		returning, leaving, enough := s.replaceable(lost)
 		delay, again := budget.Next(&result, len(lost))
 		if !again || !enough || result.Cause == job.CauseNode && len(lost) == 0 {
@@ -178,6 +183,9 @@ func (s *session) awaitRestart(
 
 // replan plans the next attempt, with an empty store.
 func (s *session) replan() error {
+	if err := s.checkNodes(); err != nil {
+		return err
+	}
 	if s.membersChanged {
 		s.dropIdle()
 		if err := s.meet(); err != nil {

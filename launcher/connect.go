@@ -46,6 +46,7 @@ func (s *session) connect(ctx context.Context) error {
 
 // listNodes makes a node for each of the spec's hosts, which it returns.
 func (s *session) listNodes() []hosts.Host {
+	s.leaveOutQuarantined()
 	list := s.spec.Hosts
 	if len(list) == 0 {
 		list = []hosts.Host{thisHost}

@@ -23,6 +23,9 @@ func (s *session) queryNodes() error {
 		return err
 	}
 	err := s.forEachNeeded(s.receiveFacts)
+	if err == nil {
+		err = s.checkNodes()
+	}
 	s.spec.CountSlots(factsOf(s.nodes))
 	if err != nil || len(s.nodes) == 1 {
 		return err

@@ -234,7 +234,8 @@ func (c *hostsCheck) query(n *node, hello wire.Hello, check wire.Check) error {
 	h := c.helloFor(n, hello)
 	h.DirOptional = filepath.IsAbs(check.Dir)
 	var facts wire.Facts
-	if err := c.withTimeout(n, "what it has", func() error { return n.request(h, &facts) }); err != nil {
+	limit := c.settings.answerLimit
+	if err := n.within(limit, "what it has", func() error { return n.request(h, &facts) }); err != nil {
 		return err
 	}
 	if facts.Version != wire.Version {
@@ -249,7 +250,7 @@ func (c *hostsCheck) query(n *node, hello wire.Hello, check wire.Check) error {
 	if n.host.Here && check.Inspect {
 		check.Environ = append(slices.Clip(check.Environ), c.containerVariables()...)
 	}
-	err := c.withTimeout(n, "what ranks would find there", func() error { return n.request(&check, &checked) })
+	err := n.within(limit, "what ranks would find there", func() error { return n.request(&check, &checked) })
 	if err != nil {
 		return err
 	}
@@ -262,17 +263,8 @@ const clockSamples = 4
 
 // record completes a node's report.
 func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.Checked) {
-	h := &doctor.Host{}
-	if err := json.Unmarshal(printableJSON(checked.Host), h); err != nil {
-		h.Unknown = []string{"cannot parse its report: " + err.Error()}
-	}
+	h := n.inspected(checked)
 	c.hosts[n.index] = h
-	h.Name, h.Here = n.name, n.host.Here
-	if h.Here {
-		h.Name = n.host.Name
-	} else {
-		h.Clock = n.clock.report()
-	}
 	for _, file := range facts.NCCL.Conf {
 		h.SettingsFiles = append(h.SettingsFiles, doctor.SettingsFile{Path: file.Path, Text: file.Text})
 	}
@@ -304,6 +296,21 @@ func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.
 	r.Notes = append(printables(facts.Notes), printables(facts.Machine.Notes)...)
 }
 
+// inspected returns what a node reported.
+func (n *node) inspected(checked wire.Checked) *doctor.Host {
+	h := &doctor.Host{}
+	if err := json.Unmarshal(printableJSON(checked.Host), h); err != nil {
+		h.Unknown = []string{"cannot parse its report: " + err.Error()}
+	}
+	h.Name, h.Here = n.name, n.host.Here
+	if h.Here {
+		h.Name = n.host.Name
+	} else {
+		h.Clock = n.clock.report()
+	}
+	return h
+}
+
 // recordProgram merges how a node resolved the program and what it read of it.
 func (c *hostsCheck) recordProgram(h *doctor.Host, dir string, facts wire.Facts) {
 	own := doctor.Program{}
@@ -325,9 +332,8 @@ func (c *hostsCheck) recordProgram(h *doctor.Host, dir string, facts wire.Facts)
 	}
 }
 
-// withTimeout abandons a node that does not answer.
-func (c *hostsCheck) withTimeout(n *node, what string, do func() error) error {
-	limit := c.settings.answerLimit
+// within abandons a node that does not answer.
+func (n *node) within(limit time.Duration, what string, do func() error) error {
 	timer := time.AfterFunc(limit, func() { n.abandon(fmt.Sprintf("it did not report %s within %s", what, limit)) })
 	defer timer.Stop()
 	return do()

@@ -30,7 +30,7 @@ func (s *session) replaceable(lost []*node) (returning, leaving []*node, ok bool
 		case s.spec.MinNodes > 0 && spares > 0: // it is ready, and the host may be about to fail for good
 			spares--
 			leaving = append(leaving, n)
-		case n.canRestart():
+		case n.canRestart() && !(n.rejected && s.spec.MinNodes > 0 && left > s.spec.MinNodes):
 			returning = append(returning, n)
 		default:
 			left--
@@ -81,7 +81,7 @@ func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duratio
 	back := make([]*node, len(nodes))
 	var busy sync.WaitGroup
 	for i, n := range nodes {
-		if n.engine == nil && !errors.As(n.err, new(*wire.ViolationError)) {
+		if !n.rejected && n.engine == nil && !errors.As(n.err, new(*wire.ViolationError)) {
 			busy.Go(func() {
 				back[i] = n.again(s.settings.notify)
 				if err := s.reconnect(ctx, n, back[i]); err != nil {
@@ -148,6 +148,7 @@ func (s *session) forEachNeeded(do func(*node) error) error {
 func (s *session) dropIdle() {
 	for _, n := range slices.Clone(s.nodes) {
 		if n.isLost() {
+			s.recordFailure(n, n.lossText(n.err))
 			s.settings.notify(fmt.Sprintf("%s is lost: %s; %s", n.name, n.lossText(n.err), s.leave(n, nil)))
 		}
 	}

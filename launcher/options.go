@@ -43,6 +43,7 @@ type settings struct {
 	planned        func(*job.Plan)
 	started        func(*job.Plan, []int)
 	registry       []string
+	quarantine     string
 	frames         bool
 	offline        bool
 }
@@ -112,6 +113,10 @@ func WithPlanned(f func(*job.Plan)) Option { return func(s *settings) { s.planne
 // WithRegistry lists the job for gorun ps, top, stop, stacks and logs, in the first usable one of
 // places (see registry.Places). By default the job is not listed.
 func WithRegistry(places []string) Option { return func(s *settings) { s.registry = places } }
+
+// WithQuarantine names the file that has the hosts that failed, see package quarantine. Jobs that can lose nodes, or
+// check them, add to it and leave out hosts in quarantine. By default failures are not kept.
+func WithQuarantine(file string) Option { return func(s *settings) { s.quarantine = file } }
 
 // WithColour colours the labels on standard output and standard error.
 func WithColour(stdout, stderr bool) Option {

@@ -112,7 +112,7 @@ const nvidiaDriver = "/proc/driver/nvidia/version"
 // without it report what is missing.
 func (s *session) extraPrograms() []bootstrap.Extra {
 	h := s.hello()
-	if !h.GPUUsers && !h.GPUNames && !h.GPULinks {
+	if !h.GPUUsers && !h.GPUNames && !h.GPULinks && !s.spec.Check {
 		return nil
 	}
 	path, err := s.settings.nvml.Find()

@@ -42,8 +42,8 @@ type benchOptions struct {
 
 func benchCommand(c *commandLine) *command {
 	o := &benchOptions{commandLine: c, Config: bench.Config{Warmup: 5}}
-	taken := c.JobOptionsExcept(false, "np", "json", "dry-run", "version", "help", "module", "no-python", "run-path",
-		"print-completion", "f", "w", "redirects", "tee", "world-size")
+	taken := c.JobOptionsExcept(false, "check", "np", "json", "dry-run", "version", "help", "module", "no-python",
+		"run-path", "print-completion", "f", "w", "redirects", "tee", "world-size")
 	for _, files := range c.JobOptions("redirects", "tee") { // their short names mean something else
 		long := *files
 		long.Names, long.Attached = long.Names[:1], false

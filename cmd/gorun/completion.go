@@ -235,7 +235,7 @@ func operandsOf(name string, args []string) (kind string, list []dialect.Candida
 		if len(args) > 1 {
 			return "command", nil
 		}
-		list = named([]string{"check"})
+		list = named([]string{"check", "quarantine"})
 	case "bench":
 		list = named(benchOperations)
 	case "lint":

@@ -145,7 +145,7 @@ func TestCompletedWords(t *testing.T) {
 		"gorun completion ":          "words |bash|zsh|fish",
 		"gorun help plac":            "words |placement",
 		"gorun help completio":       "words |completion",
-		"gorun hosts ":               "words |check",
+		"gorun hosts ":               "words |check|quarantine",
 		"gorun hosts check ":         "command",
 		"gorun lint ":                "files",
 		"gorun bench allr":           "words |allreduce",

@@ -21,6 +21,9 @@ type hostsOptions struct {
 }
 
 func hostsCommand(c *commandLine) *command {
+	if len(c.args) > 0 && c.args[0] == "quarantine" {
+		return quarantineCommand(c)
+	}
 	o := &hostsOptions{commandLine: c}
 	flags := c.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
 		append(c.group(dialect.GroupLook, c.jsonOption("print the report as JSON")), &option{
@@ -31,7 +34,7 @@ func hostsCommand(c *commandLine) *command {
 		request: o,
 		arrange: o.afterCheck,
 		Command: cli.Command{
-			Usage: "check hosts before a job: gorun hosts check",
+			Usage: "check hosts before a job: gorun hosts check; hosts that failed: gorun hosts quarantine",
 			Description: "gorun hosts check tests hosts before a job: whether gorun reaches each, its system, clock, disk, " +
 				"limits and GPUs, PROGRAM if you name one, and the network between the hosts.",
 			UsageText: "gorun hosts check [options] [PROGRAM]",
@@ -41,6 +44,7 @@ func hostsCommand(c *commandLine) *command {
 			Examples: []dialect.Example{
 				{"gorun hosts check -H node[1-4]", "four hosts"},
 				{"gorun hosts check -H n1,n2 ./trainer", "and whether each has the program"},
+				{"gorun hosts quarantine", "hosts that failed in your jobs; more: --help"},
 			},
 			Codes: []dialect.Example{
 				{"0", "nothing is wrong"},
@@ -67,7 +71,8 @@ func (o *hostsOptions) afterCheck(args []string) []string {
 
 func (o *hostsOptions) check([]string) {
 	if !o.isCheck {
-		o.refuse("gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name")
+		o.refuse("gorun hosts has two commands: gorun hosts check -H HOST,... and gorun hosts quarantine; gorun ./hosts " +
+			"starts a program of that name")
 		return
 	}
 	o.ResolveHosts()

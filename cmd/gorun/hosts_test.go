@@ -50,7 +50,8 @@ func TestHostsCheck(t *testing.T) {
 	require.True(t, o.JSON)
 	require.Nil(t, mustBe[*hostsOptions](t, "gorun hosts check -H a").Spec.Apps)
 	require.True(t, mustBe[*hostsOptions](t, "gorun hosts --help").HelpRequested())
-	const one = "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name"
+	const one = "gorun hosts has two commands: gorun hosts check -H HOST,... and gorun hosts quarantine; " +
+		"gorun ./hosts starts a program of that name"
 	const none = "no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE"
 	requireProblems(t, map[string][]string{
 		"gorun hosts":       {one},

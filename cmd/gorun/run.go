@@ -34,7 +34,7 @@ func runJob(inv dialect.Invocation) int {
 			plan = p
 			displayPlan(inv, p)
 		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(show.Colour(os.Stdout), show.Colour(os.Stderr)),
-		launcher.WithASCII(!show.UTF8(os.Getenv)))
+		launcher.WithQuarantine(quarantineFile()), launcher.WithASCII(!show.UTF8(os.Getenv)))
 	if inv.DryRun {
 		return dryRun(inv, options)
 	}

@@ -50,6 +50,7 @@ var documents = []document{
 	{"lint", "`gorun lint --json`", lintJSON{}},
 	{"doctor", "`gorun doctor --json`", diagnosisJSON{}},
 	{"hosts", "`gorun hosts check --json`", launcher.HostsReport{}},
+	{"quarantine", "`gorun hosts quarantine --json`", quarantineJSON{}},
 	{"topology", "`gorun topo --json`", draw.Data{}},
 	{"bench", "`gorun bench --json`", bench.Report{}},
 	{"version", "`gorun version --json`", versionJSON{}},

@@ -118,6 +118,7 @@ var rooms = []room{
 		"launcher/registry", nil,
 		"the registry is files of this user, and what is said over them is plain data; it knows no job",
 	},
+	{"launcher/quarantine", nil, "the list of hosts that failed is a file of this user; it knows no job"},
 	{
 		"launcher/doctor",
 		[]string{"launcher/hosts", "internal/shellwords", "placement", "placement/gpufacts"},
@@ -275,7 +276,7 @@ var rooms = []room{
 		"measurements use comm as a user would; paths between GPUs are named by placement",
 	},
 	{"cmd/gorun", []string{
-		"launcher", "launcher/job", "launcher/hosts", "launcher/doctor/...", "launcher/registry",
+		"launcher", "launcher/job", "launcher/hosts", "launcher/doctor/...", "launcher/registry", "launcher/quarantine",
 		"comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version", "internal/printable",
 		"internal/shellwords",
 	}, "words in, words out: the command has no policy and no machinery"},

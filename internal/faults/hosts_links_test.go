@@ -190,8 +190,12 @@ func farProcessFaults() []hostFault {
 				for _, rank := range slices.DeleteFunc(all, func(m *member) bool { return !m.self.lives() }) {
 					s.order(rank, "exit 0")
 				}
-			}, check: says(0, "h2 is lost: silent for "+lease(), "spare h3 takes its ranks [1]; attempt 2",
-				"h1 is lost: its connection ended", "h2 is back, as a spare"),
+			}, check: func(s *hostScene, got outcome) {
+				says(0, "h2 is lost: silent for "+lease(), "spare h3 takes its ranks [1]; attempt 2",
+					"h1 is lost: its connection ended", "h2 is back, as a spare")(s, got)
+				known := s.text("state/gorun/hosts.json")
+				s.require(strings.Contains(known, `"h1"`) && strings.Contains(known, "silent for "+lease()), "failures: %s", known)
+			},
 		},
 		{
 			name: "host of node 0 crashes, --min-nodes 2", soak: true, criterion: "exit code 0: the others go on without it",

@@ -186,7 +186,8 @@ func (s *scene) greet(conn *net.UnixConn) {
 func (s *scene) launch(w work) {
 	argv := append(slices.Clone(w.around), s.launcher.command(w.ranks, w.options, w.program)...)
 	s.command = exec.Command(argv[0], argv[1:]...)
-	s.command.Env = append(append(cleanEnvironment(), s.mark, sceneVariable+"="+s.dir, "TMPDIR="+s.temporary()),
+	s.command.Env = append(append(cleanEnvironment(), s.mark, sceneVariable+"="+s.dir, "TMPDIR="+s.temporary(),
+		"XDG_STATE_HOME="+s.path("state")), // failures of hosts in other cases do not count
 		w.environ...)
 	if w.stdin != nil { // a nil *os.File would be a non-nil io.Reader
 		s.command.Stdin = w.stdin

@@ -62,6 +62,8 @@ type Config struct {
 	Program string
 	// Basics restricts the inspection to the kernel, limits, memory and RDMA ports.
 	Basics bool
+	// Quick restricts it to the kernel, limits, memory and devices, whose counters are not watched.
+	Quick bool
 	// Limit is the timeout for everything.
 	Limit time.Duration
 }
@@ -81,25 +83,24 @@ type section struct {
 }
 
 func (in *inspector) sections() []section {
-	if in.Basics {
-		return []section{
-			{"the kernel", (*inspector).kernel},
-			{"limits and memory", (*inspector).memory},
-			{"RDMA adapters", (*inspector).adapters},
-		}
+	cheap := []section{{"the kernel", (*inspector).kernel}, {"limits and memory", (*inspector).memory}}
+	devices := section{"CPUs and GPUs", (*inspector).devices}
+	switch {
+	case in.Basics:
+		return append(cheap, section{"RDMA adapters", (*inspector).adapters})
+	case in.Quick:
+		return append(cheap, devices)
 	}
-	return []section{
-		{"the kernel", (*inspector).kernel},
-		{"limits and memory", (*inspector).memory},
+	return append(cheap, []section{
+		devices,
 		{"/dev/shm", (*inspector).shm},
 		{"its name", (*inspector).names},
-		{"CPUs and GPUs", (*inspector).devices},
 		{"network interfaces", (*inspector).interfaces},
 		{"Python's packages", (*inspector).python},
 		{"libraries", (*inspector).libraries},
 		{"processes", (*inspector).processes},
 		{"the program", (*inspector).program},
-	}
+	}...)
 }
 
 // Inspect inspects the host. Sections that take longer than the limit, such as on a network file system without a
@@ -231,7 +232,9 @@ func (in *inspector) devices(h *doctor.Host) {
 	if h.AMD != nil && len(h.AMD.GPUs) > 0 {
 		countResets(in.System.KernelLog(), h.AMD.GPUs)
 	}
-	in.watch(h.RDMA, counted) // last, to wait less
+	if !in.Quick {
+		in.watch(h.RDMA, counted) // last, to wait less
+	}
 	if m.Topology != nil {
 		m.Topology.CPUs = nil // unused, and most of the size
 	}

@@ -36,8 +36,12 @@ func (a *Agent) check(c wire.Check) error {
 	return nil
 }
 
-// inspectLimit bounds the inspection: the user expects an answer within five seconds, including the connection.
-const inspectLimit = 3 * time.Second
+// Bounds of the inspection. A user expects an answer of doctor within five seconds, including the connection, and
+// --check within two.
+const (
+	inspectLimit = 3 * time.Second
+	quickLimit   = time.Second
+)
 
 // inspect returns the facts for package doctor. What may be on network file systems comes first, each with a timeout.
 func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
@@ -61,7 +65,10 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	environ := slices.Concat(c.Environ, a.cfg.Environ)
 	cfg := inspect.Config{
 		Root: os.DirFS("/"), System: inspect.Local(), NVML: a.cfg.nvmlFacts, Environ: environ, Limit: inspectLimit,
-		Basics: !c.Inspect,
+		Basics: !c.Inspect, Quick: c.Quick,
+	}
+	if c.Quick {
+		cfg.Limit = quickLimit
 	}
 	if c.Program && len(programs) > 0 {
 		own.Path = fileOf(programs[0])
@@ -73,7 +80,7 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 		own = summed
 		cfg.Program, _ = filepath.Abs(programs[0].Path)
 	}
-	if c.Inspect {
+	if c.Inspect && !c.Quick {
 		cfg.Python = interpreter(c, environ)
 	}
 	host := inspect.Inspect(cfg)

@@ -70,7 +70,7 @@ var fromAgent = table{"agent", [numTypes]rule{
 	TypeFacts:       {from: anyPeer, when: StateConnected, answers: []Type{TypeHello}, body: bodyFacts},
 	TypeOpened:      {from: anyPeer, when: StateConnected | StateCleanedUp, answers: []Type{TypeOpen}, body: bodyText},
 	TypeReached:     {from: anyPeer, when: StateConnected | StateCleanedUp, answers: []Type{TypeProbe}, body: bodyList},
-	TypeChecked:     {from: anyPeer, when: StateConnected, answers: []Type{TypeCheck}, body: bodyFacts},
+	TypeChecked:     {from: anyPeer, when: StateConnected | StateCleanedUp, answers: []Type{TypeCheck}, body: bodyFacts},
 	TypePong:        {from: anyPeer, when: anyState, answers: []Type{TypePing}, body: bodyFew},
 	TypeNotice:      {from: anyPeer, when: anyState, body: 1 << 20},
 	TypeRunning:     {from: anyPeer, when: started, answers: []Type{TypeStart}, body: bodyList},
@@ -98,7 +98,7 @@ var fromAgent = table{"agent", [numTypes]rule{
 var fromHead = table{"launcher", [numTypes]rule{
 	TypeHello:    {from: anyPeer, when: StateConnected, most: 1, body: bodyFacts},
 	TypeProbe:    {from: anyPeer, when: StateConnected | StateCleanedUp, body: bodyList},
-	TypeCheck:    {from: anyPeer &^ hasJoined, when: StateConnected, body: bodyFacts},
+	TypeCheck:    {from: anyPeer &^ hasJoined, when: StateConnected | StateCleanedUp, body: bodyFacts},
 	TypeOpen:     {from: anyPeer &^ hasJoined, when: StateConnected | StateCleanedUp, body: bodyList},
 	TypeStart:    {from: anyPeer, when: StateConnected | StateCleanedUp, body: MaxBody},
 	TypeWarm:     {from: anyPeer &^ hasJoined, when: anyState, most: 1, body: MaxBody},

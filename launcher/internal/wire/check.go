@@ -11,8 +11,10 @@ type Check struct {
 	// Patience is how long one file system may take to answer.
 	Patience time.Duration
 	// Inspect requests everything that package doctor judges, and not only what costs little. Environ completes the
-	// node's own environment for that, and Python is the interpreter to use if the user named one.
+	// node's own environment for that, and Python is the interpreter to use if the user named one. Quick requests
+	// devices, limits and disk space alone.
 	Inspect bool
+	Quick   bool
 	Environ []string
 	Python  string
 }

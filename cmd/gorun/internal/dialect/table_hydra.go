@@ -145,7 +145,7 @@ func hydraOthers() []Option {
 		refused("'ARGS'", "write them into the command: --ssh 'ssh ARGS'", "bootstrap-exec-args"),
 		pmiArgs,
 		refused("", "that is an Intel tool, which its own mpiexec loads; put it before the program, as in gorun -n 4 "+
-			"aps ./prog", "aps", "mps", "trace", "trace-imbalance", "trace-pt2pt", "trace-collectives", "check-mpi", "check",
+			"aps ./prog", "aps", "mps", "trace", "trace-imbalance", "trace-pt2pt", "trace-collectives", "check-mpi",
 			"ilp64", "prot"),
 		refused("WHAT", "put the tool before the program of its ranks, as in gorun -n 1 valgrind ./prog : -n 3 ./prog",
 			"gtool", "gtoolfile", "gdb-args"),

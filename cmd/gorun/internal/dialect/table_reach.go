@@ -75,6 +75,10 @@ func nodesTable(p *Line) []Option {
 			Help: "use the job of resource manager NAME, or none (detected)", Set: p.engine.wanted.parsed(parseEngine),
 		},
 		{
+			Names: []string{"check"}, Group: GroupHosts, Set: Switch(&p.Spec.Check),
+			Help: "check all hosts for 2 s before each attempt; leave out bad ones",
+		},
+		{
 			Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE", Set: keep(&p.tokenFile),
 			Help: "read the secret of nodes that join from FILE (GORUN_TOKEN)",
 		},

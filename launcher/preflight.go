@@ -1,0 +1,130 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"gorun/internal/printable"
+	"gorun/internal/version"
+	"gorun/launcher/doctor"
+	"gorun/launcher/hosts"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+	"gorun/launcher/quarantine"
+)
+
+// quickChecks are the checks of package doctor that --check makes: about what fails in a running cluster, and answered
+// in time.
+var quickChecks = []string{
+	"room", "memlock", "nofile", "nproc", "gpu-library", "gpu-access", "gpu-count", "gpu-errors", "gpu-mode", "p2p",
+	"nvlink", "fabric-manager", "kfd", "amd-errors", "rdma-port", "link-layer", "uverbs",
+}
+
+// checkLimit is how long a node may take to answer.
+const checkLimit = 2 * time.Second
+
+// checkNodes implements Spec.Check: nodes with problems leave the job, as long as enough are left.
+func (s *session) checkNodes() error {
+	if !s.spec.Check || s.dryRun {
+		return nil
+	}
+	began := time.Now()
+	var mu sync.Mutex
+	failed, found := map[string]error{}, make([]*doctor.Host, len(s.nodes))
+	_ = s.forEach(func(n *node) error {
+		var checked wire.Checked
+		err := n.within(checkLimit, "its state", func() error {
+			return n.request(&wire.Check{Inspect: true, Quick: true, Patience: checkLimit / 8}, &checked)
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failed[n.host.Name] = err
+		} else {
+			found[slices.Index(s.nodes, n)] = n.inspected(checked)
+		}
+		return nil
+	})
+	cluster := &doctor.Cluster{
+		Gorun: version.String(), Asked: len(found),
+		Hosts: slices.DeleteFunc(found, func(h *doctor.Host) bool { return h == nil }),
+	}
+	for _, f := range doctor.Diagnose(cluster, quickChecks...) {
+		if f.Severity == doctor.Note {
+			continue
+		}
+		for _, name := range f.Hosts {
+			failed[name] = multierror.Append(failed[name], &Error{
+				Code: job.ExitLauncher, Text: printable.Text("check " + f.Check + ": " + f.Text),
+				Hint: "run `gorun explain " + f.Check + "`; repair it by `" + printable.Text(f.Fix) + "`",
+			})
+		}
+	}
+	for _, n := range s.nodes {
+		if err := failed[n.host.Name]; err != nil {
+			n.rejected = true
+			s.recordFailure(n, flatten(err)[0].Text)
+		}
+	}
+	s.settings.detail(fmt.Sprintf("--check: checked %s in %s", plural(len(s.nodes), "host"),
+		time.Since(began).Round(time.Millisecond)))
+	return s.forEachNeeded(func(n *node) error { return failed[n.host.Name] })
+}
+
+// heedsQuarantine reports whether failures of hosts count, and hosts that failed are left out. A resource manager has
+// its own list of such hosts.
+func (s *session) heedsQuarantine() bool {
+	return s.settings.quarantine != "" && (s.spec.MinNodes > 0 || s.spec.Check) && !s.spec.StartedByEngine()
+}
+
+// recordFailure adds a failure of a node for all jobs of the user.
+func (s *session) recordFailure(n *node, text string) {
+	if !s.heedsQuarantine() {
+		return
+	}
+	h, err := quarantine.Fail(s.settings.quarantine, n.host.Name, text, time.Now())
+	if err != nil {
+		s.settings.detail("quarantine: " + printable.Error(err))
+	} else if !h.Until.IsZero() {
+		n.rejected = true
+		s.settings.notify(h.String())
+	}
+}
+
+// leaveOutQuarantined removes hosts in quarantine from the spec, as long as enough are left. Spares take their places.
+func (s *session) leaveOutQuarantined() {
+	if !s.heedsQuarantine() {
+		return
+	}
+	known, err := quarantine.Read(s.settings.quarantine, time.Now())
+	if err != nil {
+		s.settings.detail("quarantine: " + printable.Error(err))
+	}
+	list := slices.Clone(s.spec.Hosts)
+	for _, q := range known {
+		at := slices.IndexFunc(list, func(h hosts.Host) bool { return h.Name == q.Name })
+		own, text := s.spec.OwnNodes(len(list)), q.String()
+		switch {
+		case at < 0 || q.Until.IsZero():
+			continue
+		case s.spec.MinNodes == 0 || len(list) <= s.spec.MinNodes:
+			s.settings.notify(text + "; the job uses it, as it needs all its hosts")
+			continue
+		case at >= own:
+			text += "; it was a spare"
+		case own < len(list):
+			text += "; spare " + list[own].Name + " takes its place"
+			list[at], at = list[own], own
+		default:
+			text += "; " + plural(own-1, "node") + " left"
+			s.spec.NumNodes = max(0, s.spec.NumNodes-1)
+		}
+		list = slices.Delete(list, at, at+1)
+		s.settings.notify(text)
+	}
+	s.spec.Hosts = list
+}
