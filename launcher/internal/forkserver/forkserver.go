@@ -131,13 +131,7 @@ func (s *Server) Fork(f process.Fork, hurry <-chan struct{}) (pid int, failed pr
 		!slices.Equal(forImports(f.Env), forImports(s.cfg.Environ)) {
 		return 0, failed, ErrUnable
 	}
-	timer := time.NewTimer(time.Until(s.since.Add(patience)))
-	defer timer.Stop()
-	select {
-	case <-s.imported: // a rank that imported the modules itself would be later
-	case <-hurry:
-		return 0, failed, ErrUnable
-	case <-timer.C:
+	if !s.awaitReady(hurry) {
 		return 0, failed, ErrUnable
 	}
 	s.mu.Lock()
@@ -146,16 +140,27 @@ func (s *Server) Fork(f process.Fork, hurry <-chan struct{}) (pid int, failed pr
 		return 0, failed, ErrUnable
 	}
 	pid, failed, err = s.request(f, at)
-	println("FORK", pid, err != nil, func() string {
-		if err != nil {
-			return err.Error()
-		}
-		return ""
-	}())
 	if err != nil {
 		s.end()
 	}
 	return pid, failed, err
+}
+
+// awaitReady waits for the imports, as a rank that imported the modules itself would be later.
+func (s *Server) awaitReady(hurry <-chan struct{}) bool {
+	timer := time.NewTimer(time.Until(s.since.Add(patience)))
+	defer timer.Stop()
+	select {
+	case <-s.imported:
+	case <-hurry:
+	case <-timer.C:
+	}
+	select { // whatever woke it
+	case <-s.imported:
+		return true
+	default:
+		return false
+	}
 }
 
 // request has the server fork a rank.
