@@ -83,6 +83,7 @@ wheel: static $(WHEEL_GPU) man ## gorun-launcher for pip and uv, in build/dist
 	for shell in bash zsh fish; do \
 		CGO_ENABLED=0 $(GO) run -trimpath -tags $(TAGS) ./cmd/gorun completion $$shell >build/completions/$$shell || exit; \
 	done
+	packaging/notices $(TAGS),agents >build/THIRD-PARTY-NOTICES
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) python3 packaging/wheel/build.py $(if $(WHEEL_GPU),--gpu build) \
 		"$(VERSION)" "$(DIST)" $(ARCHS)
 
@@ -157,6 +158,7 @@ api: ## record in .ci/api.zip what other modules may import; lint refuses what b
 
 module: ## gives the module another path, in all files: MODULE=example.org/you/gorun
 	@$(GO) run -C .ci/tools ./module $(CURDIR) "$(MODULE)"
+	@$(MAKE) --silent api 2>/dev/null
 
 clean: ## remove what was built (.venv* stay)
 	rm -rf bin build

@@ -1,4 +1,4 @@
-"""Write an OCI image that contains only /gorun, as an archive: oci.py VERSION REVISION FILE ARCHITECTURE...
+"""Write an OCI image that contains /gorun and its licenses, as an archive: oci.py VERSION REVISION FILE ARCHITECTURE...
 
 The same inputs and SOURCE_DATE_EPOCH give the same bytes.
 """
@@ -17,12 +17,12 @@ DATE = int(os.environ["SOURCE_DATE_EPOCH"])
 CREATED = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(DATE))
 
 
-def tar(files: dict[str, bytes], mode: int = 0o644) -> bytes:
+def tar(files: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode, entry.mtime = len(content), mode, DATE
+            entry.size, entry.mode, entry.mtime = len(content), 0o755 if name == "gorun" else 0o644, DATE
             archive.addfile(entry, io.BytesIO(content))
     return out.getvalue()
 
@@ -50,7 +50,8 @@ def main() -> None:
         return {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}
 
     def image(architecture: str) -> dict:
-        layer = tar({"gorun": Path(f"build/gorun-linux-{architecture}").read_bytes()}, 0o755)
+        texts = {f"licenses/{path.name}": path.read_bytes() for path in (Path("LICENSE"), Path("build/THIRD-PARTY-NOTICES"))}
+        layer = tar({"gorun": Path(f"build/gorun-linux-{architecture}").read_bytes(), **texts})
         # Python's zlib is not the same on all machines.
         packed = subprocess.run(["gzip", "-9n"], input=layer, stdout=subprocess.PIPE, check=True).stdout
         platform = {"architecture": architecture, "os": "linux"}

@@ -11,9 +11,11 @@ import base64
 import hashlib
 import os
 import re
+import struct
+import subprocess
 import sys
 import time
-import zipfile
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +25,8 @@ NAME = "gorun_launcher"
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 GLIBC = (2, 17)
 
+LICENSES = {"LICENSE": ROOT / "LICENSE", "THIRD-PARTY-NOTICES": ROOT / "build/THIRD-PARTY-NOTICES"}
+
 METADATA = """\
 Metadata-Version: 2.4
 Name: gorun-launcher
@@ -30,6 +34,7 @@ Version: {version}
 Summary: Start a program as the ranks of one job: for PyTorch, MPI and Go, on one machine, over SSH or inside Slurm
 License-Expression: Apache-2.0
 License-File: LICENSE
+License-File: THIRD-PARTY-NOTICES
 Requires-Python: >=3.9
 Provides-Extra: stacks
 Requires-Dist: py-spy; extra == "stacks"
@@ -94,22 +99,33 @@ def build(version: str, out: Path, architecture: str, platforms: list[str], gpu:
     add(f"{info}/METADATA", METADATA.format(version=version, readme=readme).encode())
     add(f"{info}/WHEEL", WHEEL.format(tags="\n".join(f"Tag: {t}" for t in tags)).encode())
     add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
-    add(f"{info}/licenses/LICENSE", (ROOT / "LICENSE").read_bytes())
+    for name, path in LICENSES.items():
+        add(f"{info}/licenses/{name}", path.read_bytes())
     record = ""
     for name, (content, _) in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
         record += f"{name},sha256={digest},{len(content)}\n"
     add(f"{info}/RECORD", f"{record}{info}/RECORD,,\n".encode())
 
-    date = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")))[:6]
     wheel = out / f"{NAME}-{version}-py3-none-{'.'.join(platforms)}.whl"
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, (content, mode) in files.items():
-            entry = zipfile.ZipInfo(name, date)
-            entry.external_attr = (0o100000 | mode) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
+    wheel.write_bytes(zipped(files))
     return wheel
+
+
+def zipped(files: dict[str, tuple[bytes, int]]) -> bytes:
+    """Return a zip file, compressed by gzip: zipfile's compression is not the same on all machines."""
+    year, month, day, hour, minute, second = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")))[:6]
+    date = hour << 11 | minute << 5 | second // 2, (year - 1980) << 9 | month << 5 | day
+    out, directory = b"", b""
+    for name, (content, mode) in files.items():
+        packed = subprocess.run(["gzip", "-9n"], input=content, stdout=subprocess.PIPE, check=True).stdout
+        packed = packed[10:-8]  # without gzip's own header and end
+        both = (20, 0, 8, *date, zlib.crc32(content), len(packed), len(content), len(name), 0)
+        rest = (0, 0, 0, (0o100000 | mode) << 16, len(out))
+        directory += struct.pack("<4s6H3I5H2I", b"PK\1\2", 3 << 8 | 20, *both, *rest) + name.encode()
+        out += struct.pack("<4s5H3I2H", b"PK\3\4", *both) + name.encode() + packed
+    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, len(files), len(files), len(directory), len(out), 0)
+    return out + directory + end
 
 
 def main() -> None:
