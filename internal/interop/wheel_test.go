@@ -56,7 +56,10 @@ func TestWheel(t *testing.T) {
 	require.Equal(t, said, run(in("python"), "-m", "gorun", "--version"))
 	require.Contains(t, run(in("gorun"), "-n", "2", "sh", "-c", "echo rank $RANK"), "rank 1\n")
 	sources := filepath.Join(root, "packaging/wheel")
-	run(in("python"), filepath.Join(sources, "test_gorun.py"))
+	script := filepath.Join(sources, "test_gorun.py")
+	run(in("python"), script)
+	run("sh", "-c", `PYTHONPATH=$("$0" -c 'import cloudpickle as c, pathlib; print(pathlib.Path(c.__file__).parents[1])') \
+		exec "$@"`, python, in("python"), script, "Launch.test_traceback_has_lines")
 	run(python, filepath.Join(sources, "reference.py"), "--check")
 	run(python, "-m", "mypy", "--strict", "--cache-dir=/dev/null", filepath.Join(sources, "gorun"))
 	if testneeds.Soak() {

@@ -42,8 +42,3 @@ func ExampleSupervisor() {
 	// job.Arm
 	// exit code 3
 }
-
-func ExampleRankRanges() {
-	fmt.Println(job.RankRanges([]int{0, 1, 2, 5}))
-	// Output: [0-2,5]
-}

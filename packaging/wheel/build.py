@@ -25,8 +25,6 @@ NAME = "gorun_launcher"
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 GLIBC = (2, 17)
 
-LICENSES = {"LICENSE": ROOT / "LICENSE", "THIRD-PARTY-NOTICES": ROOT / "build/THIRD-PARTY-NOTICES"}
-
 METADATA = """\
 Metadata-Version: 2.4
 Name: gorun-launcher
@@ -99,8 +97,8 @@ def build(version: str, out: Path, architecture: str, platforms: list[str], gpu:
     add(f"{info}/METADATA", METADATA.format(version=version, readme=readme).encode())
     add(f"{info}/WHEEL", WHEEL.format(tags="\n".join(f"Tag: {t}" for t in tags)).encode())
     add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
-    for name, path in LICENSES.items():
-        add(f"{info}/licenses/{name}", path.read_bytes())
+    for path in (ROOT / "LICENSE", ROOT / "build/THIRD-PARTY-NOTICES"):
+        add(f"{info}/licenses/{path.name}", path.read_bytes())
     record = ""
     for name, (content, _) in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import glob
+import importlib.util
 import io
 import os
 import pickle
-import shutil
 import signal
 import socket
 import sys
@@ -117,6 +118,13 @@ class Launch(unittest.TestCase):
             gorun.launch(add, (1,), options=["--nosuch"])
         self.assertEqual(left(), [])
 
+    @unittest.skipUnless(importlib.util.find_spec("cloudpickle"), "cloudpickle is not installed")
+    def test_traceback_has_lines(self) -> None:
+        with self.assertRaises(gorun.JobError) as caught:
+            gorun.launch(end, ("raise",))
+        self.assertIn(f'File "{__file__}", line', caught.exception.traceback or "")
+        self.assertIn('raise ValueError("the cause")', caught.exception.traceback or "")
+
     def test_at_once(self) -> None:
         async def several() -> list[list[int]]:
             return list(await asyncio.gather(*(asyncio.to_thread(gorun.launch, add, (i,)) for i in range(2))))
@@ -157,19 +165,24 @@ class Jobs(unittest.TestCase):
         self.assertEqual((report.cause, report.data["signal_name"]), ("signal", "SIGTERM"))
         self.assertEqual((job.status(), job.logs()), (None, ""))
 
-    def test_parent_is_killed(self) -> None:
-        directory = tempfile.mkdtemp()  # for the report that nobody takes
+    def test_caller_is_killed(self) -> None:
+        directory, before = tempfile.mkdtemp(), tempfile.tempdir
+        tempfile.tempdir = directory
         pid = os.fork()
         if pid == 0:
-            tempfile.tempdir = directory
             job = gorun.Job(["-n", "1", "sleep", "60.015625"], capture_output=True)
             while not job.status():
                 pass
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(pid, 0)
-        while "60.015625" in gorun.run(["ps", "--json"], capture_output=True).stdout:
+        while not glob.glob(directory + "/*/report.json"):  # until gorun has ended
             pass
-        shutil.rmtree(directory)
+        with gorun.Job(["-n", "1", "sleep", "60"]):
+            self.assertEqual(len(os.listdir(directory)), 1)  # its own
+            gorun.launch(add, (1,), nproc_per_node=1)  # leaves that of another job, which runs
+            self.assertEqual(len(os.listdir(directory)), 1)
+        os.rmdir(directory)
+        tempfile.tempdir = before
 
     def test_elastic_launch(self) -> None:
         config = gorun.LaunchConfig(1, 1, 2, max_restarts=0)

@@ -62,8 +62,8 @@ class elastic_launch:
     class is imported. With several nodes, call it on each.
 
     Other than PyTorch, it starts new interpreters and pickles the function, so that arguments such as a
-    multiprocessing.Queue are refused, and a job has max_nodes nodes, or one if min_nodes is 1. health_check_server is
-    ignored: gorun itself serves TORCHELASTIC_HEALTH_CHECK_PORT.
+    multiprocessing.Queue are refused. A job has min_nodes nodes, as no node can join one that runs; a warning says so.
+    health_check_server is ignored: gorun itself serves TORCHELASTIC_HEALTH_CHECK_PORT.
     """
 
     def __init__(self, config: Any, entrypoint: Entrypoint, health_check_server: object = None) -> None:
@@ -101,7 +101,8 @@ def _options(config: Any) -> list[str]:
     nodes = config.max_nodes
     if config.min_nodes != nodes:
         nodes = config.min_nodes
-        warnings.warn(f"gorun is not elastic: it runs on min_nodes={nodes}, not up to {config.max_nodes}", stacklevel=4)
+        text = f"no node can join a job that runs: it has min_nodes={nodes}, not up to {config.max_nodes}"
+        warnings.warn(text, stacklevel=4)
     words = ["--nnodes", str(nodes), "--nproc-per-node", str(config.nproc_per_node), "--role", config.role]
     words += ["--max-restarts", str(config.max_restarts), "--signals-to-handle", config.signals_to_handle]
     conf: Mapping[str, Any] = config.rdzv_configs

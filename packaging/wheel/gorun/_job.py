@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, Callable, TextIO, TypeVar, Union
 
@@ -18,6 +22,48 @@ import gorun
 
 Word = Union[str, "os.PathLike[str]"]
 T = TypeVar("T")
+
+
+class _Directory:
+    """A private directory. Those of processes that were killed are removed when the next one is made.
+
+    Its process holds a lock of it, which ends with the process. The kernel that knows the lock is in the name.
+    """
+
+    def __init__(self, prefix: str, parent: str | None = None) -> None:
+        with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+            prefix += file.read()[:8] + "-"
+            if parent is None:
+                self._sweep(prefix)
+        while True:
+            self.name = os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            lock = os.open(self.name, os.O_RDONLY)
+            with contextlib.suppress(OSError):  # a file system may have no locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.path.isdir(self.name):
+                break
+            os.close(lock)  # another process took it for an old one before it was locked
+        self.cleanup = weakref.finalize(self, self._remove, self.name, lock)
+
+    @staticmethod
+    def _remove(name: str, lock: int) -> None:
+        shutil.rmtree(name, ignore_errors=True)
+        os.close(lock)
+
+    @staticmethod
+    def _sweep(prefix: str) -> None:
+        with os.scandir(tempfile.gettempdir()) as entries:
+            for entry in entries:
+                if not entry.name.startswith(prefix):
+                    continue
+                with contextlib.suppress(OSError):
+                    lock = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                    try:
+                        if os.fstat(lock).st_uid == os.geteuid():
+                            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                            shutil.rmtree(entry.path, ignore_errors=True)
+                    finally:
+                        os.close(lock)
 
 
 def _parse(kind: type[T], data: Mapping[str, Any]) -> T:
@@ -250,7 +296,7 @@ class Job:
         self.args = [_name, *(os.fspath(word) for word in command)]
         self._program = gorun.program()
         self._env = dict(os.environ if env is None else env)
-        self._directory = tempfile.TemporaryDirectory(prefix="gorun-")
+        self._directory = _Directory("gorun-report-")
         self._report: Report | None = None
         self._report_file = os.path.join(self._directory.name, "report.json")
         streams = (sys.stdout, sys.stdout is sys.__stdout__), (sys.stderr, sys.stderr is sys.__stderr__)

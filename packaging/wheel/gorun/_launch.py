@@ -12,12 +12,11 @@ import re
 import secrets
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Callable, NoReturn, TypeVar
 
-from gorun._job import CompletedJob, Job, JobError, _describe, _host_of
+from gorun._job import CompletedJob, Job, JobError, _describe, _Directory, _host_of
 
 T = TypeVar("T")
 
@@ -82,12 +81,13 @@ class _Call:
     ) -> None:
         self.name = getattr(fn, "__name__", type(fn).__name__)
         self.nonce = secrets.token_hex(8)
-        self.directory = os.path.realpath(tempfile.mkdtemp(prefix="gorun-launch-", dir=parent))
+        self._private = _Directory("gorun-launch-", parent)
+        self.directory = self._private.name
         try:
             shutil.copyfile(os.path.join(os.path.dirname(__file__), "_rank.py"), self.program[0])
             self._write(fn, args, kwargs)
         except BaseException:
-            self._remove()
+            self._private.cleanup()
             raise
         head = (
             rb"(?:(?:\x1b\[[\d;]*m)?\[ *\d+\] (?:\x1b\[0m)?)?\x02gorun %s (\d+\.\d+\.(?:ok|error)) "
@@ -104,10 +104,7 @@ class _Call:
         return self
 
     def __exit__(self, kind: object, error: object, trace: TracebackType | None) -> None:
-        self._remove()
-
-    def _remove(self) -> None:
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self._private.cleanup()
 
     def _write(self, fn: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         pickler: Any = pickle
@@ -122,7 +119,13 @@ class _Call:
             "argv": sys.argv,
             # By value, cloudpickle needs no script; by reference, pickle does.
             "main": os.path.abspath(main) if main and pickler is pickle and _from_main(fn) else None,
-            "sources": {name: linecache.getlines(name) for name in list(linecache.cache) if not os.path.exists(name)},
+            # Cells come behind the script, whose functions they may have defined again.
+            "script": main,
+            "sources": {
+                name: linecache.getlines(name)
+                for name in [*([main] if main else []), *list(linecache.cache)]
+                if name == main or not os.path.exists(name)
+            },
         }
         if call["main"]:  # whose classes have this module in ranks, and in results
             sys.modules["__mp_main__"] = sys.modules["__main__"]

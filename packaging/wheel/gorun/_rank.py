@@ -120,13 +120,13 @@ class Rank:
         self.deliver(part, "error")
 
     def locate(self, frame: traceback.FrameSummary) -> traceback.FrameSummary:
-        """Find the line of a function that cloudpickle has taken from a notebook."""
+        """Find the line of a function that cloudpickle has taken from a notebook or a script."""
         if frame.filename == "<dynamic-code>" and frame.lineno:
-            for lines in reversed(list(self.call["sources"].values())):
-                if any(f"def {frame.name}(" in line for line in lines[: frame.lineno]) and len(lines) >= frame.lineno:
-                    return traceback.FrameSummary(
-                        "<cell>", frame.lineno, frame.name, line=lines[frame.lineno - 1].strip()
-                    )
+            head = "lambda" if frame.name == "<lambda>" else f"def {frame.name}("
+            for name, lines in reversed(list(self.call["sources"].items())):
+                if any(head in line for line in lines[: frame.lineno]) and len(lines) >= frame.lineno:
+                    place = name if name == self.call["script"] else "<cell>"
+                    return traceback.FrameSummary(place, frame.lineno, frame.name, line=lines[frame.lineno - 1].strip())
         return frame
 
     def deliver(self, part: str, kind: str) -> None:
