@@ -49,11 +49,13 @@ type shellReacher struct {
 	bundle  func() (*bootstrap.Bundle, error) // of --copy
 	extra   func() []bootstrap.Extra          // programs beside gorun's
 	slots   chan struct{}                     // limits how many hosts are reached at once
+	limit   time.Duration                     // for how long a host waits for what is copied
 }
 
 func (s *session) newShellReacher() *shellReacher {
 	spec := s.spec.Reach
 	sh := &shellReacher{spec: spec, end: func() {}, slots: make(chan struct{}, cmp.Or(spec.AtOnce, job.DefaultAtOnce))}
+	sh.limit = 2 * s.reachTimeout() // prompts delay the launcher's own
 	sh.program = sync.OnceValues(s.ownProgram)
 	sh.extra = sync.OnceValue(s.extraPrograms)
 	sh.bundle = sync.OnceValues(func() (*bootstrap.Bundle, error) {
@@ -163,12 +165,12 @@ func (sh *shellReacher) copy(ctx context.Context, host remote.Host) (*bootstrap.
 	if err != nil {
 		return nil, &Error{Code: job.ExitUsage, Text: printable.Error(err)}
 	}
-	return bootstrap.Copy(ctx, host, bundle)
+	return bootstrap.Copy(ctx, host, bundle, sh.limit)
 }
 
 // start copies gorun to the host if needed, and starts it.
 func (sh *shellReacher) start(ctx context.Context, host remote.Host) (agentStream, error) {
-	c := bootstrap.Config{Agent: sh.spec.Agent, Args: []string{AgentVerb}}
+	c := bootstrap.Config{Agent: sh.spec.Agent, Args: []string{AgentVerb}, Limit: sh.limit}
 	if sh.spec.Agent == "" {
 		program, err := sh.program()
 		if err != nil {

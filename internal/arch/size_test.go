@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 768_660
-	maxTestTokens = 718_960
+	maxTokens     = 768_900
+	maxTestTokens = 719_420
 )
 
 func TestTokens(t *testing.T) {

@@ -195,7 +195,7 @@ var agent = sync.OnceValues(func() (Program, error) {
 func config(t *testing.T, args ...string) Config {
 	p, err := agent()
 	require.NoError(t, err)
-	return Config{Program: p, Args: append([]string{"agent"}, args...)}
+	return Config{Program: p, Args: append([]string{"agent"}, args...), Limit: time.Minute}
 }
 
 func deadline(t *testing.T) context.Context {

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"gorun/launcher/internal/reach/remote"
 )
@@ -27,9 +28,9 @@ type JobDir struct {
 
 // Copy copies a bundle into a new directory on the host: in the first of $TMPDIR, /tmp, the user's cache and /dev/shm
 // that has room and allows execution. A process on the host removes the directory after [JobDir.Remove], or when the
-// connection ends. ctx limits the copy only. Errors are *remote.Error.
-func Copy(ctx context.Context, host remote.Host, b *Bundle) (*JobDir, error) {
-	c := &bundleCopy{session: newSession(ctx, host), bundle: b}
+// connection ends. ctx limits the copy only, limit how long the host waits for the files. Errors are *remote.Error.
+func Copy(ctx context.Context, host remote.Host, b *Bundle, limit time.Duration) (*JobDir, error) {
+	c := &bundleCopy{session: newSession(ctx, host, limit), bundle: b}
 	line := c.fill(copyScript, &variables{}, "@BYTES@", strconv.FormatInt(b.size, 10), "@ROOM@",
 		strconv.FormatInt(b.room(), 10), "@LAST@", lastName)
 	if err := c.run(ctx, line, c.handle); err != nil {

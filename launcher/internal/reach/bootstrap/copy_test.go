@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,7 +41,7 @@ func TestCopy(t *testing.T) {
 	require.Equal(t, []string{filepath.Join(dir, "data/pipe")}, b.Skipped)
 	shells(t, func(t *testing.T, shell string) {
 		m := newMachine(t, shell)
-		c, err := Copy(deadline(t), m, b)
+		c, err := Copy(deadline(t), m, b, time.Minute)
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(c.Path, m.home+"/tmp/gorun-job-"), c.Path)
 		info, err := os.Stat(c.Path)
@@ -75,7 +76,7 @@ func TestWholeWorkingDirectory(t *testing.T) {
 	dir := tree(t)
 	b, err := ReadBundle(dir, []string{"."})
 	require.NoError(t, err)
-	c, err := Copy(deadline(t), newMachine(t, "sh"), b)
+	c, err := Copy(deadline(t), newMachine(t, "sh"), b, time.Minute)
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(c.Path, "trainer"))
 	there, ok := c.PathOf("./trainer")
@@ -89,7 +90,7 @@ func TestCopiesGoWithTheConnection(t *testing.T) {
 	b, err := ReadBundle(tree(t), []string{"data"})
 	require.NoError(t, err)
 	m := newMachine(t, "sh")
-	c, err := Copy(deadline(t), m, b)
+	c, err := Copy(deadline(t), m, b, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, c.keeper.Close())
 	m.settled()
@@ -109,7 +110,7 @@ func TestCopiesThatFail(t *testing.T) {
 	for _, cut := range []int{1, 512, 1024, 2048, int(b.size) - 2048, int(b.size) - 1024 - 512} {
 		m := newMachine(t, "sh")
 		m.cut = cut
-		_, err = Copy(deadline(t), m, b)
+		_, err = Copy(deadline(t), m, b, time.Minute)
 		hasStep(t, err, remote.StepCopy, "cannot copy the files of --copy")
 		m.settled()
 		left, _ := os.ReadDir(m.home + "/tmp")
@@ -118,7 +119,7 @@ func TestCopiesThatFail(t *testing.T) {
 
 	require.NoError(t, os.Truncate(filepath.Join(dir, "data/a"), 10))
 	m := newMachine(t, "sh")
-	_, err = Copy(deadline(t), m, b)
+	_, err = Copy(deadline(t), m, b, time.Minute)
 	hasStep(t, err, remote.StepCopy, "data/a was changed while it was being sent")
 	m.settled()
 }
@@ -135,13 +136,47 @@ func TestWhereCopiesGo(t *testing.T) {
 		{"only memory", "mount -o remount,noexec /tmp && mount -o remount,ro /mnt", "/dev/shm/"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := Copy(deadline(t), apartFrom(t, test.setup), b)
+			c, err := Copy(deadline(t), apartFrom(t, test.setup), b, time.Minute)
 			require.NoError(t, err)
 			require.Contains(t, c.Path, test.place+"gorun-job-")
 			require.NoError(t, c.Remove(context.Background()))
 		})
 	}
-	_, err = Copy(deadline(t),
-		apartFrom(t, "mount -o remount,size=64k /tmp && mount -o remount,ro /mnt && mount -o remount,noexec /dev/shm"), b)
+	_, err = Copy(deadline(t), apartFrom(t,
+		"mount -o remount,size=64k /tmp && mount -o remount,ro /mnt && mount -o remount,noexec /dev/shm"), b, time.Minute)
 	hasStep(t, err, remote.StepCopy, "there is no room for 1", "Read-only", "noexec")
+}
+
+// reader is a host that says when it has read what was sent, or does not answer.
+type reader struct {
+	saying
+	silent              bool
+	unread, most, asked int
+}
+
+func (r *reader) Write(b []byte) (int, error) {
+	r.unread += len(b)
+	r.most = max(r.most, r.unread)
+	return len(b), nil
+}
+
+func (r *reader) Settle() bool {
+	r.asked, r.unread = r.asked+1, 0
+	return !r.silent
+}
+
+func TestHostIsNotSentMoreThanItReads(t *testing.T) {
+	const size = 20 * nearChunk
+	path := filepath.Join(t.TempDir(), "big")
+	require.NoError(t, os.WriteFile(path, make([]byte, size), 0o600))
+	for _, test := range []struct {
+		silent      bool
+		most, asked int
+	}{{false, nearChunk, 20}, {true, size - nearChunk, 1}} {
+		host := &reader{silent: test.silent}
+		s := &session{process: host, report: func(remote.Progress) {}}
+		require.NoError(t, s.sendBuild(Build{Path: path, Size: size}, false, size))
+		require.Equal(t, test.most, host.most)
+		require.Equal(t, test.asked, host.asked)
+	}
 }

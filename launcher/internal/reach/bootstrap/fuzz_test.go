@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/stretchr/testify/require"
@@ -61,7 +62,7 @@ func FuzzAnswers(f *testing.F) {
 			require.True(t, strings.HasSuffix(text, unmarked(string(rest))), "%q", rest)
 		}
 		presentable(t, err)
-		copied, err := Copy(t.Context(), sayer{text}, bundle)
+		copied, err := Copy(t.Context(), sayer{text}, bundle, time.Minute)
 		if err == nil {
 			require.True(t, path.IsAbs(copied.Path) && path.Clean(copied.Path) == copied.Path, copied.Path)
 			require.Regexp(t, "^gorun-job-m[0-9a-f]{16}$", path.Base(copied.Path))

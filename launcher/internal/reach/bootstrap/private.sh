@@ -5,12 +5,19 @@
 # The directory $1 without symbolic links on the way: gr_r.
 real() { gr_r=$(cd -P "$1" 2>/dev/null && pwd -P) && [ "$gr_r" ]; }
 
+# This user: gr_u. The kernel's file costs no process.
+user() {
+[ "$gr_u" ] && return
+while read -r gr_t gr_l gr_o gr_s; do [ "$gr_t" = Uid: ] && gr_u=$gr_o && break; done </proc/self/status
+[ "$gr_u" ] || gr_u=$(id -u)
+} 2>/dev/null
+
 # Directory $2 in $1, which real found, and further paths in $2: they are this user's, no symbolic links, and neither group nor others
 # may write. The directories above may be root's, or of a user namespace's nobody, too. In a directory such as /tmp, where everybody may
 # make names, nobody else can rename what is ours. One look at type, mode and owner of each tells it: two could be at two
 # different things.
 private() {
-[ "$gr_u" ] || gr_u=$(id -u)
+user
 gr_p=$1; gr_q=$2
 [ -k "$1" ] && gr_p=
 shift

@@ -3,6 +3,7 @@ package bootstrap
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -30,24 +31,16 @@ func oneLine(script string) string {
 			continue
 		}
 		line.WriteString(text)
-		if isIncomplete(text) {
-			line.WriteString(" ")
-		} else {
-			line.WriteString("; ")
+		if goesOn := func(end string) bool { return strings.HasSuffix(text, end) }; !slices.ContainsFunc(openEnds, goesOn) {
+			line.WriteString(";")
 		}
+		line.WriteString(" ")
 	}
 	return strings.TrimRight(line.String(), "; ")
 }
 
-// isIncomplete reports whether the command goes on after this line, so that no semicolon may follow.
-func isIncomplete(line string) bool {
-	for _, end := range []string{"{", "then", "do", "else", ";", "&&", "||"} {
-		if strings.HasSuffix(line, end) {
-			return true
-		}
-	}
-	return false
-}
+// openEnds end a line whose command goes on in the next.
+var openEnds = []string{"{", "then", "do", "else", ";", "&&", "||"}
 
 // commandLine returns the line that runs a script by /bin/sh, whatever the login shell is: sh, fish and csh read text
 // between single quotes alike if it has no single quote, newline, exclamation mark or double backslash.

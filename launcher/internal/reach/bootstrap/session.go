@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 // session runs one script on a host and reads its answers.
 type session struct {
 	host    remote.Host
+	limit   time.Duration // of receiving on the host
 	report  func(remote.Progress)
 	began   time.Time
 	mark    [2]string // in halves: a shell that echoes the command line does not print the whole
@@ -25,9 +27,9 @@ type session struct {
 	sent    int64 // bytes
 }
 
-func newSession(ctx context.Context, host remote.Host) *session {
+func newSession(ctx context.Context, host remote.Host, limit time.Duration) *session {
 	report := func(p remote.Progress) { remote.ReportProgress(ctx, p) }
-	return &session{host: host, report: report, began: time.Now(), mark: [2]string{halfMark(), halfMark()}}
+	return &session{host: host, limit: limit, report: report, began: time.Now(), mark: [2]string{halfMark(), halfMark()}}
 }
 
 // halfMark returns 64 random bits. Its first byte occurs once.
@@ -39,8 +41,9 @@ func halfMark() string {
 
 // fill returns the command line for a script. pairs are placeholders of the script and their values.
 func (s *session) fill(script string, v *variables, pairs ...string) string {
+	bring := strings.ReplaceAll(oneLine(bringScript), "@LIMIT@", strconv.Itoa(int(s.limit.Seconds())))
 	pairs = append(pairs, "@MARK1@", s.mark[0], "@MARK2@", s.mark[1], "@WORDS@", v.commands(),
-		"@PRIVATE@", oneLine(privateScript), "@PLACES@", oneLine(placeScript), "@BRING@", oneLine(bringScript))
+		"@PRIVATE@", oneLine(privateScript), "@PLACES@", oneLine(placeScript), "@BRING@", bring)
 	return commandLine(strings.NewReplacer(pairs...).Replace(oneLine(script)))
 }
 
@@ -99,8 +102,9 @@ func (s *session) step() remote.Step {
 	return remote.StepStart
 }
 
-// chunkSize is the size of a write, and of a step of the progress.
-const chunkSize = 256 << 10
+// With each packet, sshd copies all that it holds for a program: with the 2 MiB that it accepts, receiving the agent
+// takes four times the CPU time. So a host gets a small chunk at a time, and larger ones while its answers take long.
+const nearChunk, maxChunk, farAnswer = 64 << 10, 256 << 10, 10 * time.Millisecond
 
 // sendBuild sends as many bytes as were announced. It ignores errors of the connection: the host's next answer says
 // why.
@@ -110,9 +114,11 @@ func (s *session) sendBuild(b Build, packed bool, total int64) error {
 		return s.fail(remote.StepCopy, err.Error(), "", err)
 	}
 	defer from.Close()
-	buffer := make([]byte, chunkSize)
+	buffer := make([]byte, maxChunk)
+	chunk := int64(nearChunk)
+	host, asked := s.process.(interface{ Settle() bool })
 	for left := b.sentSize(packed); left > 0; {
-		n, err := from.Read(buffer[:min(left, chunkSize)])
+		n, err := from.Read(buffer[:min(left, chunk)])
 		if n == 0 {
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
@@ -124,6 +130,11 @@ func (s *session) sendBuild(b Build, packed bool, total int64) error {
 		}
 		left -= int64(n)
 		s.report(remote.Progress{Step: remote.StepCopy, Sent: s.sent, Total: total})
+		began := time.Now()
+		asked = asked && host.Settle()
+		if !asked || time.Since(began) > farAnswer {
+			chunk = min(2*chunk, maxChunk)
+		}
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"gorun/launcher/internal/reach/remote"
 )
@@ -37,12 +38,14 @@ type Config struct {
 	Args []string
 	// Check are the arguments of a fresh copy's first run, which must exit with 0 and have no effect. Nil means --version.
 	Check []string
+	// Limit is for how long the host waits for each file, rounded down to seconds.
+	Limit time.Duration
 }
 
 // Start runs the program on the host and returns its standard streams, from the first byte that the program itself
 // writes. ctx limits the start only. Errors are *remote.Error.
 func Start(ctx context.Context, host remote.Host, c Config) (*Stream, error) {
-	s := &start{session: newSession(ctx, host), config: c}
+	s := &start{session: newSession(ctx, host, c.Limit), config: c}
 	line, err := s.line()
 	if err != nil {
 		return nil, s.fail(remote.StepConfig, err.Error(), "", nil)

@@ -48,7 +48,7 @@ else
 [ "$(wc -c <"$gr_x/$2")" -eq "$3" ] || { echo "not all of $1 arrived"; return 1; }
 fi
 }
-# The file is written over what was reserved.
+# The file is written over what was reserved. gorun may be started already, as it was tried there.
 arrive() {
 if [ "$gr_z" ] && [ "$4" ]; then
 bring "$4" >"$gr_x/gz" && genuine "$1" gz "$4" "$5" && gzip -dc <"$gr_x/gz" 1<>"$gr_x/$1" && rm -f "$gr_x/gz" || return
@@ -56,26 +56,32 @@ else
 command -v sha256sum >/dev/null || : >"$gr_x/$1"
 bring "$2" 1<>"$gr_x/$1" && genuine "$1" "$1" "$2" "$3" || return
 fi
-chmod 700 "$gr_x/$1"
+[ -x "$gr_x/$1" ] || chmod 700 "$gr_x/$1"
 }
 all() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; arrive "$@" || return; done; }
 gr_w=$(LC_ALL=C; export LC_ALL; all 2>&1) || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
 gr_w=$("$gr_x/gorun" @CHECK@ 2>&1 >/dev/null </dev/null) || { gr_c=$?; rm -rf "$gr_x"; say bad $gr_c $gr_w; exit 0; }
 
-# gorun itself comes last: once it is there the others are there, too.
+# The directory becomes the copy. If another start was faster, or a copy is incomplete, the files go there, gorun itself last: once
+# it is there the others are there, too.
 settle() {
-umask 077
-[ -d "$gr_d/$gr_k" ] || mkdir "$gr_d/$gr_k" || [ -d "$gr_d/$gr_k" ] || return
+gr_y=$gr_x
+if [ -d "$gr_d/$gr_k" ]; then :; else mv "$gr_x" "$gr_d/$gr_k" || return; gr_y=$gr_d/$gr_k/.new-$gr_n; fi
+[ -d "$gr_y" ] || return 0
 alone "$gr_d" "$gr_d/$gr_k" || return
-for gr_i in $gr_f; do mv -f "$gr_x/${gr_i%%:*}" "$gr_d/$gr_k/${gr_i%%:*}" || return; done
-rm -rf "$gr_x"
+for gr_i in $gr_f; do mv -f "$gr_y/${gr_i%%:*}" "$gr_d/$gr_k/${gr_i%%:*}" || return; done
+rm -rf "$gr_y"
 }
 gr_w=$(LC_ALL=C; export LC_ALL; settle 2>&1) || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
 
 # Other versions go once nobody has used them for a month, except the newest three; so does what a start that was cut off left.
 old() {
-find "$gr_d" -name ".new-*" -prune -mtime +1 -exec rm -rf {} +
-ls -t "$gr_d" | tail -n +4 | while read -r gr_i; do [ "$(find "$gr_d/$gr_i/gorun" -atime +30)" ] && rm -rf "$gr_d/$gr_i"; done
+set +f
+set -- "$gr_d"/.new-*
+[ -e "$1" ] && find "$gr_d" -name ".new-*" -prune -mtime +1 -exec rm -rf {} +
+set -- "$gr_d"/*
+set -f
+[ $# -gt 3 ] && ls -t "$gr_d" | tail -n +4 | while read -r gr_i; do [ "$(find "$gr_d/$gr_i/gorun" -atime +30)" ] && rm -rf "$gr_d/$gr_i"; done
 }
 old >/dev/null 2>&1 </dev/null
 say run

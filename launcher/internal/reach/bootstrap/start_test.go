@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,7 +91,7 @@ func TestTransferThatStops(t *testing.T) {
 	m.cut, m.mute = 100<<10, true
 	m.environ = []string{"PATH=" + hasty(t) + ":" + os.Getenv("PATH")}
 	_, err := Start(deadline(t), m, config(t))
-	hasStep(t, err, remote.StepCopy, "nothing came for 20 seconds")
+	hasStep(t, err, remote.StepCopy, "not all of it came within 60 seconds")
 	m.settled()
 	require.Empty(t, m.cached())
 
@@ -98,8 +99,8 @@ func TestTransferThatStops(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "big"), make([]byte, 2<<20), 0o600))
 	b, err := ReadBundle(dir, []string{"big"})
 	require.NoError(t, err)
-	_, err = Copy(deadline(t), m, b)
-	hasStep(t, err, remote.StepCopy, "nothing came for 20 seconds")
+	_, err = Copy(deadline(t), m, b, time.Minute)
+	hasStep(t, err, remote.StepCopy, "not all of it came within 60 seconds")
 	m.settled()
 	left, _ := os.ReadDir(m.home + "/tmp")
 	require.Empty(t, left)
@@ -239,7 +240,7 @@ func TestHostThatAnswersForEver(t *testing.T) {
 			require.NoError(t, err)
 			for _, start := range []func() error{
 				func() error { _, err := Start(deadline(t), m, config(t)); return err },
-				func() error { _, err := Copy(deadline(t), m, b); return err },
+				func() error { _, err := Copy(deadline(t), m, b, time.Minute); return err },
 			} {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
@@ -254,7 +255,7 @@ func TestHostThatAnswersForEver(t *testing.T) {
 }
 
 func TestForeignHosts(t *testing.T) {
-	s := &start{session: newSession(t.Context(), newMachine(t, "sh"))}
+	s := &start{session: newSession(t.Context(), newMachine(t, "sh"), 0)}
 	hasStep(t, s.archError("Darwin arm64"), remote.StepStart, "the host runs Darwin, and gorun needs Linux")
 	hasStep(t, s.archError("riscv64"), remote.StepStart, `"riscv64": gorun runs on amd64 and arm64`)
 	err := s.archError("aarch64")

@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -95,7 +96,7 @@ func TestAnotherUserOfTheHostCannotChangeWhatCopyBrings(t *testing.T) {
 		{"ann's alone", shared + " && chmod g-w /mnt/shared", "/mnt/shared/"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := Copy(deadline(t), annsFrom(t, test.setup), b)
+			c, err := Copy(deadline(t), annsFrom(t, test.setup), b, time.Minute)
 			require.NoError(t, err)
 			require.Contains(t, c.Path, test.place+"gorun-job-")
 			require.NoError(t, c.Remove(deadline(t)))

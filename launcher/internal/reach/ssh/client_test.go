@@ -63,6 +63,17 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+func TestHostSaysThatItHasRead(t *testing.T) {
+	config := remotetest.NewServer(t).Config()
+	p, err := dial(t, ssh.Config{ConfigFile: config}).Start(t.Context(), "cat >/dev/null")
+	require.NoError(t, err)
+	_, err = p.Write(make([]byte, 100<<10))
+	require.NoError(t, err)
+	require.True(t, p.(interface{ Settle() bool }).Settle())
+	require.NoError(t, p.CloseWrite())
+	require.NoError(t, p.Wait())
+}
+
 // Any login shell works, even one that prints something before it runs a command.
 func TestContractWithOtherShells(t *testing.T) {
 	for name, line := range map[string]string{

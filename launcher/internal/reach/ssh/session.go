@@ -131,6 +131,26 @@ func (p *process) enter() (leave func()) {
 	return func() { p.calls.Add(-1) }
 }
 
+// settleTimeout limits how long Settle waits: a server may ignore requests that it does not know.
+const settleTimeout = time.Second
+
+// Settle waits until the host has read what was written, and reports whether it has.
+func (p *process) Settle() bool {
+	defer p.enter()()
+	settled := make(chan struct{})
+	go func() {
+		// sshd knows no such request, and says so once it has read everything before.
+		_, _ = p.session.SendRequest("keepalive@openssh.com", true, nil)
+		close(settled)
+	}()
+	select {
+	case <-settled:
+		return true
+	case <-time.After(settleTimeout):
+		return false
+	}
+}
+
 // CloseWrite closes its standard input.
 func (p *process) CloseWrite() error { return p.stdin.Close() }
 
