@@ -49,7 +49,10 @@ func TestModule(t *testing.T) {
 		require.NotContains(t, run("go", "list", "-deps", "-test", "./..."), "example.org/first")
 	}
 	require.Contains(t, rename(modulePath), "is "+modulePath+" already")
-	for name, first := range map[string]string{"go.mod": "module " + modulePath, "comm/meeting.go": `"gorun/comm/%s`} {
+	for name, first := range map[string]string{
+		"go.mod": "module " + modulePath, "comm/meeting.go": `"gorun/comm/%s`,
+		"packaging/spack/package.py": "https://" + modulePath + ".git",
+	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		require.Contains(t, string(text), first)

@@ -30,7 +30,8 @@ def tar(files: dict[str, bytes]) -> bytes:
 def main() -> None:
     version, revision, out, *architectures = sys.argv[1:]
     files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}'}
-    labels = {
+    labels = {"org.opencontainers.image.source": os.environ["HOMEPAGE"]} if os.environ.get("HOMEPAGE") else {}
+    labels |= {
         "org.opencontainers.image.title": "gorun",
         "org.opencontainers.image.version": version,
         "org.opencontainers.image.revision": revision,

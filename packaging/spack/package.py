@@ -7,7 +7,7 @@ from spack.package import *
 class Gorun(MakefilePackage):
     """Starts a program as the ranks of one job: a drop-in replacement for torchrun and mpirun."""
 
-    # The owner of the repository knows its address.
+    # `make module MODULE=example.org/you/gorun` sets your address.
     homepage = "https://example.org/gorun"
     git = "https://example.org/gorun.git"
 

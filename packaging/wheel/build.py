@@ -32,7 +32,7 @@ Version: {version}
 Summary: Start a program as the ranks of one job: for PyTorch, MPI and Go, on one machine, over SSH or inside Slurm
 License-Expression: Apache-2.0
 License-File: LICENSE
-License-File: THIRD-PARTY-NOTICES
+License-File: THIRD-PARTY-NOTICES{address}
 Requires-Python: >=3.9
 Provides-Extra: stacks
 Requires-Dist: py-spy; extra == "stacks"
@@ -94,7 +94,9 @@ def build(version: str, out: Path, architecture: str, platforms: list[str], gpu:
     }.items():
         add(f"{data}/data/share/{place}", (ROOT / "build/completions" / script).read_bytes())
     readme = (ROOT / "README.md").read_text()
-    add(f"{info}/METADATA", METADATA.format(version=version, readme=readme).encode())
+    module = re.search(r"^module (.*\..*)", (ROOT / "go.mod").read_text(), re.M)  # no address, until `make module`
+    address = f"\nProject-URL: Source, https://{module[1]}" if module else ""
+    add(f"{info}/METADATA", METADATA.format(version=version, address=address, readme=readme).encode())
     add(f"{info}/WHEEL", WHEEL.format(tags="\n".join(f"Tag: {t}" for t in tags)).encode())
     add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
     for path in (ROOT / "LICENSE", ROOT / "build/THIRD-PARTY-NOTICES"):

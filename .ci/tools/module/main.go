@@ -1,5 +1,5 @@
 // Command module gives this Go module another path: `make module MODULE=example.org/you/gorun`. It rewrites go.mod,
-// imports, and the names of packages and symbols in other texts.
+// imports, the names of packages and symbols in other texts, and the address of the repository.
 package main
 
 import (
@@ -58,7 +58,9 @@ func rename(root, path string) error {
 		if err != nil || bytes.IndexByte(text, 0) >= 0 {
 			return err
 		}
+		text, addresses := readdress(text, old, path)
 		changed, n := rewrite(text, root, old, path)
+		n += addresses
 		if n == 0 {
 			return nil
 		}
@@ -81,6 +83,17 @@ func rename(root, path string) error {
 func built(root, name string) bool {
 	name, err := filepath.Rel(root, name)
 	return err == nil && (name == ".git" || name == "bin" || name == "build" || strings.HasPrefix(name, ".venv"))
+}
+
+// readdress replaces the address of the repository. A path without a dot is that of a module without one.
+func readdress(text []byte, old, path string) (changed []byte, n int) {
+	before, _, _ := module.SplitPathVersion(old)
+	after, _, _ := module.SplitPathVersion(path)
+	if !strings.Contains(before, ".") {
+		before = "example.org/" + before
+	}
+	address := []byte("https://" + before)
+	return bytes.ReplaceAll(text, address, []byte("https://"+after)), bytes.Count(text, address)
 }
 
 // rewrite replaces the module path where it is whole, or begins the name of a package: the rest of it is a
