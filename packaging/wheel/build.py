@@ -47,6 +47,16 @@ Root-Is-Purelib: false
 {tags}
 """
 
+INSTALL = """\
+## Install
+
+```console
+$ pip install gorun-launcher    # or, without installing: uvx gorun-launcher -n 4 ./trainer
+$ gorun install-names --torchrun --mpirun    # optional: torchrun, mpirun and mpiexec start gorun
+```
+
+"""
+
 ENTRY_POINTS = """\
 [console_scripts]
 gorun-launcher = gorun.__main__:main
@@ -60,6 +70,15 @@ def python_version(version: str) -> str:
     if not re.fullmatch(r"\d+\.\d+\.\d+(\.dev0|-?(a|b|rc)\d+)?", release):
         sys.exit(f"build.py: {version!r} is not a version such as 0.2.0")
     return release + ("+" + local.replace("-", ".") if local else "")
+
+
+def description() -> str:
+    """Return README.md for those who install the wheel: without sentences that link to files of the repository."""
+    text = re.sub(r"(?s)<picture>.*?</picture>\n\n", "", (ROOT / "README.md").read_text())
+    text = re.sub(r"(?s)## Install\n.*?(?=## Use\n)", INSTALL, text)
+    text = re.sub(r"(?s)## Documentation\n.*", "`gorun help` explains the rest, and `help(gorun)` the Python API.\n", text)
+    text = re.sub(r"(?m)(^| (?=\[))[^.|\n]*\]\(.*\n", "\n", text)
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def needed_glibc(program: bytes) -> tuple[int, int]:
@@ -93,10 +112,9 @@ def build(version: str, out: Path, architecture: str, platforms: list[str], gpu:
         "fish": "fish/vendor_completions.d/gorun.fish",
     }.items():
         add(f"{data}/data/share/{place}", (ROOT / "build/completions" / script).read_bytes())
-    readme = (ROOT / "README.md").read_text()
     module = re.search(r"^module (.*\..*)", (ROOT / "go.mod").read_text(), re.M)  # no address, until `make module`
     address = f"\nProject-URL: Source, https://{module[1]}" if module else ""
-    add(f"{info}/METADATA", METADATA.format(version=version, address=address, readme=readme).encode())
+    add(f"{info}/METADATA", METADATA.format(version=version, address=address, readme=description()).encode())
     add(f"{info}/WHEEL", WHEEL.format(tags="\n".join(f"Tag: {t}" for t in tags)).encode())
     add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
     for path in (ROOT / "LICENSE", ROOT / "build/THIRD-PARTY-NOTICES"):
