@@ -42,7 +42,7 @@ agents:
 	for arch in amd64 arm64; do \
 		GOOS=linux GOARCH=$$arch $(GOBUILD) -o $(AGENTS)/agent-$$arch ./launcher/internal/agentprogram || exit; \
 	done
-	cd $(AGENTS) && gzip -9nfk agent-amd64 agent-arm64 && sha256sum agent-amd64* agent-arm64* >SHA256SUMS
+	$(GO) run -C .ci/tools ./pack $(addprefix $(CURDIR)/$(AGENTS)/,INDEX agent-amd64 agent-arm64)
 
 profile: ## cmd/gorun/launch.pgo: what `make gorun` compiles by
 	CGO_ENABLED=0 $(GO) test -trimpath -tags $(TAGS) -run '^$$' -bench Launch -benchtime 1500x -o build/launch.test \

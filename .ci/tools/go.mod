@@ -13,6 +13,7 @@ tool (
 )
 
 require (
+	github.com/klauspost/compress v1.20.4
 	github.com/securego/gosec/v2 v2.30.0
 	golang.org/x/mod v0.42.0
 	golang.org/x/tools v0.52.1-0.20261106145633-d407941a339a

@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 768_900
-	maxTestTokens = 719_420
+	maxTokens     = 769_360
+	maxTestTokens = 719_550
 )
 
 func TestTokens(t *testing.T) {

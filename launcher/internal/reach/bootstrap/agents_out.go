@@ -2,7 +2,7 @@
 
 package bootstrap
 
-// agentSums and agentFiles are empty in a build without agents, such as that of `go build`.
-const agentSums = ""
+// agentIndex and agentFiles are empty in a build without agents, such as that of `go build`.
+const agentIndex = ""
 
 func agentFiles() map[string]string { return nil }

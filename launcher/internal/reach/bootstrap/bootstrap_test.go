@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -175,22 +176,26 @@ var agent = sync.OnceValues(func() (Program, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return Program{}, fmt.Errorf("%w: %s", err, out)
 	}
-	for _, line := range []string{"gzip -k agent", "sha256sum agent agent.gz >sums"} {
-		pack := exec.Command("sh", "-c", line)
-		pack.Dir = folder
-		if out, err := pack.CombinedOutput(); err != nil {
-			return Program{}, fmt.Errorf("%w: %s", err, out)
-		}
-	}
-	sums, err := os.ReadFile(filepath.Join(folder, "sums"))
-	if err != nil {
-		return Program{}, err
-	}
-	packed, err := os.ReadFile(path + ".gz")
-	sums = bytes.ReplaceAll(sums, []byte("agent"), []byte("agent-"+runtime.GOARCH))
-	builds := agentsOf(string(sums), map[string]string{runtime.GOARCH: string(packed)})
-	return Program{Version: "v1.2-test", Builds: builds}, err
+	content, err := os.ReadFile(path)
+	packed := frame(content)
+	index := fmt.Sprintf("%s %d %x %x\n", runtime.GOARCH, len(content), sum(content), sum(packed))
+	return Program{Version: "v1.2-test", Builds: agentsOf(index, map[string]string{runtime.GOARCH: string(packed)})}, err
 })
+
+// frame returns a zstd frame that repeats the content as it is (RFC 8878).
+func frame(content []byte) []byte {
+	b := binary.LittleEndian.AppendUint32([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xa0}, uint32(len(content)))
+	for len(content) > 0 {
+		n := min(len(content), 128<<10)
+		header := uint32(n << 3)
+		if n == len(content) {
+			header |= 1 // the last block
+		}
+		b = append(b, byte(header), byte(header>>8), byte(header>>16))
+		b, content = append(b, content[:n]...), content[n:]
+	}
+	return b
+}
 
 func config(t *testing.T, args ...string) Config {
 	p, err := agent()
@@ -235,13 +240,15 @@ func TestColdThenWarm(t *testing.T) {
 		var states []remote.Progress
 		c := config(t)
 		ctx := remote.WithProgress(deadline(t), func(s remote.Progress) { states = append(states, s) })
+		sent, _ := c.Program.Builds[0].parcel("zstd")
+		size := sent.size
 		for _, cold := range []bool{true, false} {
 			states = nil
 			s, err := Start(ctx, m, c)
 			require.NoError(t, err)
 			echoes(t, s)
 			copied := slices.ContainsFunc(states, func(s remote.Progress) bool {
-				return s.Step == remote.StepCopy && s.Sent == s.Total && s.Sent == int64(len(c.Program.Builds[0].Gzip))
+				return s.Step == remote.StepCopy && s.Sent == s.Total && s.Sent == size
 			})
 			require.Equal(t, cold, copied, states)
 			require.True(t, states[len(states)-1].Running)

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
@@ -9,10 +10,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
+	"sync"
 )
 
 // Program is gorun's agent in the available builds, one per architecture.
@@ -28,9 +28,8 @@ type Build struct {
 	Path   string // the local file; "" for one that is part of this program
 	Size   int64  // bytes
 	SHA256 [sha256.Size]byte
-	// Gzip is the content compressed, GzipSHA256 its hash; "" for none.
-	Gzip       string
-	GzipSHA256 [sha256.Size]byte
+	// packed is what to send of a program that is part of this one, by the host's unpacker: zstd, gzip or "".
+	packed map[string]func() (parcel, error)
 	// Loader is its dynamic loader, "" for a static file.
 	Loader string
 }
@@ -50,7 +49,7 @@ var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "ar
 
 // FindBuilds returns the agents that are part of this program, or the executable itself, which can be an agent, too.
 func FindBuilds(executable, version string) (p Program, err error) {
-	p = Program{Version: version, Builds: agentsOf(agentSums, agentFiles())}
+	p = Program{Version: version, Builds: agentsOf(agentIndex, agentFiles())}
 	if len(p.Builds) > 0 {
 		return p, nil
 	}
@@ -62,43 +61,89 @@ func FindBuilds(executable, version string) (p Program, err error) {
 	return p, nil
 }
 
-// agentsOf returns the agents that `make gorun` has made a part of this program: from what sha256sum prints for
-// agent-ARCH and agent-ARCH.gz, and the compressed content by architecture.
-func agentsOf(sums string, files map[string]string) (builds []Build) {
-	hashes := map[string][sha256.Size]byte{}
-	for line := range strings.Lines(sums) {
-		hash, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
-		var sum [sha256.Size]byte
-		_, _ = hex.Decode(sum[:], []byte(hash))
-		hashes[name] = sum
-	}
-	for _, arch := range slices.Sorted(maps.Keys(files)) {
-		name, packed := "agent-"+arch, files[arch]
-		size := binary.LittleEndian.Uint32([]byte(packed[len(packed)-4:])) // RFC 1952: ISIZE
-		builds = append(builds, Build{
-			Arch: arch, Size: int64(size), SHA256: hashes[name], Gzip: packed, GzipSHA256: hashes[name+".gz"],
+// parcel is what is sent of a build.
+type parcel struct {
+	unpacker string // a program; "" if it is the content itself
+	path     string // a local file; "" for content
+	content  string
+	size     int64
+	sha256   [sha256.Size]byte
+}
+
+func newParcel(unpacker string, b []byte) parcel {
+	return parcel{unpacker: unpacker, content: string(b), size: int64(len(b)), sha256: sha256.Sum256(b)}
+}
+
+// agentsOf returns the agents that `make gorun` has made a part of this program: from the lines of their index, and the
+// content by architecture, compressed by zstd.
+func agentsOf(index string, files map[string]string) (builds []Build) {
+	for line := range strings.Lines(index) {
+		var b Build
+		var sums [2][]byte
+		_, _ = fmt.Sscanf(line, "%s %d %x %x", &b.Arch, &b.Size, &sums[0], &sums[1])
+		copy(b.SHA256[:], sums[0])
+		zstd := parcel{unpacker: "zstd", content: files[b.Arch], size: int64(len(files[b.Arch]))}
+		copy(zstd.sha256[:], sums[1])
+		plain := sync.OnceValues(func() (parcel, error) {
+			content, err := unpack(zstd.content, b.Size)
+			return newParcel("", content), err
 		})
+		b.packed = map[string]func() (parcel, error){
+			"zstd": func() (parcel, error) { return zstd, nil },
+			"gzip": sync.OnceValues(func() (parcel, error) {
+				p, err := plain()
+				var packed bytes.Buffer
+				to, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+				_, _ = to.Write([]byte(p.content)) // a buffer takes all
+				_ = to.Close()
+				return newParcel("gzip", packed.Bytes()), err
+			}),
+			"": plain,
+		}
+		builds = append(builds, b)
 	}
 	return builds
 }
 
-// sentSize is the number of bytes to send, packed if the host can unpack them.
-func (b Build) sentSize(packed bool) int64 {
-	if packed && b.Gzip != "" {
-		return int64(len(b.Gzip))
+// unpack returns the content of a zstd frame. Go's library unpacks one only where it is a section of an ELF file.
+func unpack(frame string, size int64) ([]byte, error) {
+	const headers = 64 + 2*64
+	var file bytes.Buffer
+	for _, part := range []any{
+		elf.Header64{
+			Ident:   [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+			Version: uint32(elf.EV_CURRENT), Shoff: 64, Ehsize: 64, Shentsize: 64, Shnum: 2,
+		},
+		elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: 63, Size: 1}, // the first header ends with a zero
+		elf.Section64{
+			Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_COMPRESSED), Off: headers, Size: 24 + uint64(len(frame)),
+		},
+		elf.Chdr64{Type: uint32(elf.COMPRESS_ZSTD), Size: uint64(size), Addralign: 1},
+		[]byte(frame),
+	} {
+		_ = binary.Write(&file, binary.LittleEndian, part)
 	}
-	return b.Size
+	image, err := elf.NewFile(bytes.NewReader(file.Bytes()))
+	if err != nil {
+		return nil, err
+	}
+	return image.Sections[1].Data()
+}
+
+// parcel returns what to send to a host with an unpacker, or with none.
+func (b Build) parcel(unpacker string) (parcel, error) {
+	if of := b.packed[unpacker]; of != nil {
+		return of()
+	}
+	return parcel{path: b.Path, size: b.Size, sha256: b.SHA256}, nil
 }
 
 // open returns the bytes to send.
-func (b Build) open(packed bool) (io.ReadCloser, error) {
-	switch {
-	case b.Gzip == "":
-		return os.Open(b.Path)
-	case packed:
-		return io.NopCloser(strings.NewReader(b.Gzip)), nil
+func (p parcel) open() (io.ReadCloser, error) {
+	if p.path == "" {
+		return io.NopCloser(strings.NewReader(p.content)), nil
 	}
-	return gzip.NewReader(strings.NewReader(b.Gzip))
+	return os.Open(p.path)
 }
 
 // ReadBuild reads and hashes an executable file.
@@ -172,9 +217,6 @@ func (s fileSet) list() string {
 	words := make([]string, len(s.files))
 	for i, f := range s.files {
 		words[i] = fmt.Sprintf("%s:%d:%x", f.name, f.Size, f.SHA256)
-		if f.Gzip != "" {
-			words[i] += fmt.Sprintf(":%d:%x", len(f.Gzip), f.GzipSHA256)
-		}
 	}
 	return strings.Join(words, " ")
 }

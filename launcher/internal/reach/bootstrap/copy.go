@@ -96,7 +96,7 @@ func (c *bundleCopy) sendArchive() error {
 		if e.path == "" {
 			continue
 		}
-		if err := c.sendBuild(Build{Path: e.path, Size: e.size}, false, c.bundle.size); err != nil {
+		if err := c.sendParcel(parcel{path: e.path, size: e.size}, c.bundle.size); err != nil {
 			return err
 		}
 		if !c.send(make([]byte, padding(e.size))) {

@@ -32,6 +32,7 @@ case $gr_t in /tmp|/tmp/) gr_t=;; esac
 try "$gr_t" "$gr_t/gorun-job-$gr_n" || try /tmp "/tmp/gorun-job-$gr_n" || try "$gr_b" "$gr_b/gorun-job-$gr_n" || try /dev/shm "/dev/shm/gorun-job-$gr_n" || exit 0
 trap drop 1 2 13 15
 command -v tar >/dev/null || { say broken tar is not installed there; drop; }
+gr_o=; limit
 say need files
 
 # The last entry tells that the archive is whole: one that was cut between two entries looks like one.

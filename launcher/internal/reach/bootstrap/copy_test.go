@@ -175,7 +175,7 @@ func TestHostIsNotSentMoreThanItReads(t *testing.T) {
 	}{{false, nearChunk, 20}, {true, size - nearChunk, 1}} {
 		host := &reader{silent: test.silent}
 		s := &session{process: host, report: func(remote.Progress) {}}
-		require.NoError(t, s.sendBuild(Build{Path: path, Size: size}, false, size))
+		require.NoError(t, s.sendParcel(parcel{path: path, size: size}, size))
 		require.Equal(t, test.most, host.most)
 		require.Equal(t, test.asked, host.asked)
 	}

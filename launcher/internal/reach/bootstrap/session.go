@@ -106,10 +106,10 @@ func (s *session) step() remote.Step {
 // takes four times the CPU time. So a host gets a small chunk at a time, and larger ones while its answers take long.
 const nearChunk, maxChunk, farAnswer = 64 << 10, 256 << 10, 10 * time.Millisecond
 
-// sendBuild sends as many bytes as were announced. It ignores errors of the connection: the host's next answer says
+// sendParcel sends as many bytes as were announced. It ignores errors of the connection: the host's next answer says
 // why.
-func (s *session) sendBuild(b Build, packed bool, total int64) error {
-	from, err := b.open(packed)
+func (s *session) sendParcel(p parcel, total int64) error {
+	from, err := p.open()
 	if err != nil {
 		return s.fail(remote.StepCopy, err.Error(), "", err)
 	}
@@ -117,13 +117,13 @@ func (s *session) sendBuild(b Build, packed bool, total int64) error {
 	buffer := make([]byte, maxChunk)
 	chunk := int64(nearChunk)
 	host, asked := s.process.(interface{ Settle() bool })
-	for left := b.sentSize(packed); left > 0; {
+	for left := p.size; left > 0; {
 		n, err := from.Read(buffer[:min(left, chunk)])
 		if n == 0 {
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return s.fail(remote.StepCopy, b.Path+" was changed while it was being sent: "+err.Error(), "", err)
+			return s.fail(remote.StepCopy, p.path+" was changed while it was being sent: "+err.Error(), "", err)
 		}
 		if !s.send(buffer[:n]) {
 			return nil

@@ -6,8 +6,8 @@
 //	head → host   the command line                 names the wanted program by its hash
 //	head ← host   MARK run                         the agent's frames follow
 //	          or  MARK need KEY                    waits for the files of that key, one after the other
-//	          or  MARK need KEY gzip               may get them compressed
-//	head → host   bytes, as many as the line announced
+//	          or  MARK need KEY UNPACKER           may get them compressed for zstd or gzip
+//	head → host   for each file 96 bytes, SIZE HASH [UNPACKER], and then as many as that says
 //	head ← host   MARK run
 //	          or  MARK place DIR: REASON, MARK broken REASON, MARK bad CODE TEXT, MARK arch NAME, MARK missing
 //
@@ -19,6 +19,7 @@ package bootstrap
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -148,20 +149,29 @@ func (s *start) choose(cases *strings.Builder, files []file) {
 	cases.WriteString(`gr_k=` + set.key + `; gr_f="` + set.list() + `"; `)
 }
 
-// sendSet sends the files of a set. The request is the set's key, and "gzip" if the host can unpack that.
+// sendSet sends the files of a set, each after a line of 96 bytes about it. The request is the set's key, and the
+// host's unpacker if it has one.
 func (s *start) sendSet(request string) error {
-	key, packer, _ := strings.Cut(request, " ")
+	key, unpacker, _ := strings.Cut(request, " ")
 	i := slices.IndexFunc(s.sets, func(f fileSet) bool { return f.key == key })
 	if i < 0 {
 		return s.fail(remote.StepCopy, "unexpected request for "+key, "", nil)
 	}
-	packed, total := packer == "gzip", int64(0)
+	var parcels []parcel
+	total := int64(0)
 	for _, f := range s.sets[i].files {
-		total += f.sentSize(packed)
+		p, err := f.parcel(unpacker)
+		if err != nil {
+			return s.fail(remote.StepCopy, err.Error(), "", err)
+		}
+		parcels = append(parcels, p)
+		total += p.size
 	}
 	s.report(remote.Progress{Step: remote.StepCopy, Total: total})
-	for _, f := range s.sets[i].files {
-		if err := s.sendBuild(f.Build, packed, total); err != nil {
+	for _, p := range parcels {
+		// if the host does not take it, its next answer says why
+		_, _ = fmt.Fprintf(s.process, "%-95s\n", fmt.Sprintf("%d %x %s", p.size, p.sha256, p.unpacker))
+		if err := s.sendParcel(p, total); err != nil {
 			return err
 		}
 	}

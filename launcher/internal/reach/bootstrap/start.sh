@@ -2,7 +2,7 @@
 # between single quotes that sh, fish and csh read alike: so there is no single quote, exclamation mark or double
 # backslash here. Names begin with gr_, since a variable that the user exports would carry our value to the agent.
 # @NAME@ is filled in: @WORDS@ assigns what has to be quoted, @BUILDS@ chooses by $gr_a what is wanted here (gr_k names
-# the directory, gr_f lists name:size:hash for each file, and :size:hash when compressed), @ARGS@ and @CHECK@ are arguments.
+# the directory, gr_f lists name:size:hash for each file), @ARGS@ and @CHECK@ are arguments.
 set -f
 gr_m=@MARK1@; gr_n=@MARK2@; gr_u=; gr_x=
 say() { printf "%s%s %s\n" $gr_m $gr_n "$*"; }
@@ -36,7 +36,8 @@ return 1
 }
 places place || exit 0
 trap drop 1 2 13 15
-gr_z=; command -v gzip >/dev/null 2>&1 && gr_z=gzip
+gr_z=; gr_o=; limit
+for gr_i in gzip zstd; do command -v $gr_i >/dev/null 2>&1 && gr_z=$gr_i; done
 say need $gr_k $gr_z
 
 # File $2 of $1, of $3 bytes with hash $4. Without sha256sum the length has to do, and is not to be that of the reserve.
@@ -48,17 +49,18 @@ else
 [ "$(wc -c <"$gr_x/$2")" -eq "$3" ] || { echo "not all of $1 arrived"; return 1; }
 fi
 }
-# The file is written over what was reserved. gorun may be started already, as it was tried there.
+# File $1, of $2 bytes with hash $3, comes as $4 bytes with hash $5 for unpacker $6. It is written over what was reserved. gorun may be
+# started already, as it was tried there.
 arrive() {
-if [ "$gr_z" ] && [ "$4" ]; then
-bring "$4" >"$gr_x/gz" && genuine "$1" gz "$4" "$5" && gzip -dc <"$gr_x/gz" 1<>"$gr_x/$1" && rm -f "$gr_x/gz" || return
+if [ "$6" ]; then
+bring "$4" >"$gr_x/packed" && genuine "$1" packed "$4" "$5" && $6 -dc <"$gr_x/packed" 1<>"$gr_x/$1" && rm -f "$gr_x/packed" || return
 else
 command -v sha256sum >/dev/null || : >"$gr_x/$1"
 bring "$2" 1<>"$gr_x/$1" && genuine "$1" "$1" "$2" "$3" || return
 fi
 [ -x "$gr_x/$1" ] || chmod 700 "$gr_x/$1"
 }
-all() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; arrive "$@" || return; done; }
+all() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; arrive "$@" $(bring 96) || return; done; }
 gr_w=$(LC_ALL=C; export LC_ALL; all 2>&1) || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
 gr_w=$("$gr_x/gorun" @CHECK@ 2>&1 >/dev/null </dev/null) || { gr_c=$?; rm -rf "$gr_x"; say bad $gr_c $gr_w; exit 0; }
 

@@ -88,12 +88,14 @@ func TestTransferThatIsCutOff(t *testing.T) {
 // A host whose input stops without end-of-file gives up. The script's seconds are short in this test.
 func TestTransferThatStops(t *testing.T) {
 	m := newMachine(t, "sh")
-	m.cut, m.mute = 100<<10, true
+	m.mute = true
 	m.environ = []string{"PATH=" + hasty(t) + ":" + os.Getenv("PATH")}
-	_, err := Start(deadline(t), m, config(t))
-	hasStep(t, err, remote.StepCopy, "not all of it came within 60 seconds")
-	m.settled()
-	require.Empty(t, m.cached())
+	for _, m.cut = range []int{50, 100 << 10} { // before the file and in it
+		_, err := Start(deadline(t), m, config(t))
+		hasStep(t, err, remote.StepCopy, "not all of it came within 60 seconds")
+		m.settled()
+		require.Empty(t, m.cached())
+	}
 
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "big"), make([]byte, 2<<20), 0o600))
@@ -114,7 +116,7 @@ func hasty(t *testing.T) string {
 	return dir
 }
 
-// Without sha256sum, the length shows that data is missing. Without gzip, the program is sent as it is.
+// Without sha256sum, the length shows that data is missing. Without zstd and gzip, the program is sent as it is.
 func TestHostWithoutSha256sum(t *testing.T) {
 	m := newMachine(t, "/bin/sh")
 	bin := t.TempDir()
@@ -147,7 +149,13 @@ func TestPackedAgentIsItsFile(t *testing.T) {
 	require.Equal(t, b.SHA256, packed.SHA256)
 	require.Equal(t, b.Size, packed.Size)
 	require.Equal(t, b.Arch, packed.Arch)
-	require.Less(t, len(packed.Gzip), int(b.Size*2/3))
+	for _, unpacker := range []string{"", "gzip"} {
+		p, err := packed.parcel(unpacker)
+		require.NoError(t, err)
+		require.Equal(t, unpacker, p.unpacker)
+		require.Equal(t, p.sha256[:], sum([]byte(p.content)))
+		require.Equal(t, unpacker == "", p.sha256 == b.SHA256)
+	}
 }
 
 func TestFileThatChangedSinceItWasHashed(t *testing.T) {
