@@ -18,20 +18,31 @@ import (
 	"gorun/launcher/registry"
 )
 
-// runAttempts runs the job and, within the restart budget, runs it again with an empty store after
-// a rank or node has failed.
+// runAttempts runs the job with all its attempts, and measures their progress.
 func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
-	budget := job.RestartBudget{Restarts: s.spec.Restarts}
-	if m := s.spec.MinNodes; m > 0 && budget.NodeLosses == 0 {
-		budget.NodeLosses = len(s.nodes) - m
+	p := progressClock{policy: &s.spec.Restarts, began: time.Now()}
+	r, err := s.attempts(ctx, &p)
+	if err == nil && (len(r.Attempts) > 0 || s.spec.Restarts.ProgressFile != "") {
+		r.Goodput = job.NewGoodput(time.Since(p.began), p.useful)
+		if r.Cause == job.CauseDone || r.Requeued != "" { // else the report says so
+			s.settings.notify("goodput: " + r.Goodput.String())
+		}
 	}
+	return r, err
+}
+
+// attempts runs the job and, within the restart budget, runs it again with an empty store after
+// a rank or node has failed.
+func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Result, error) {
+	budget := s.restartBudget()
 	s.settings.detail(fmt.Sprintf("hosts and plan: ready after %s", s.elapsed()))
-	began := time.Now()
+	began := progress.began
 	var before []job.Attempt
 	for {
 		earlier := s.left
 		h := newHead(&s.call, s.plan, s.active, s.key)
-		h.members = s.nodes
+		h.members, h.left, h.generation = s.nodes, s.left, s.generation
+		progress.start()
 		result, err := h.run(ctx)
 		s.settings.console.Store(nil)
 		h.reportTimes()
@@ -46,7 +57,14 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 			}
 		}
 		returning, leaving, enough := s.replaceable(lost)
-		delay, again := budget.Next(&result, len(lost))
+		useful := progress.end(&result)
+		delay, again := budget.Next(job.AttemptEnd{
+			Result: &result, Lost: len(lost), At: time.Since(began), Useful: useful,
+		})
+		checkpointed := again && budget.Checkpointed(&result)
+		if checkpointed && s.requeue(&result) {
+			return result, nil
+		}
 		if !again || !enough || result.Cause == job.CauseNode && len(lost) == 0 {
 			if s.engine != nil {
 				s.engine.attribute(&result, false)
@@ -56,8 +74,12 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 			}
 			return result, nil
 		}
-		before = append(before, job.NewAttempt(s.ids.Attempt, &result, diagnosis.SignalName))
-		s.reportRestart(&result, &budget, delay, leaving, len(lost))
+		before = append(before, job.NewAttempt(s.ids.Attempt, &result, useful, checkpointed, diagnosis.SignalName))
+		next := fmt.Sprintf("restart %d of %d", budget.Used, budget.Max)
+		if checkpointed || len(lost) > 0 && budget.NodeLosses > 0 {
+			next = fmt.Sprintf("attempt %d", s.ids.Attempt+1)
+		}
+		s.reportRestart(before[len(before)-1].Summary(), result.Cause, next, delay, leaving)
 		s.monitor.setPaused(true)
 		if !s.awaitRestart(ctx, delay, returning, earlier, began, &result) {
 			last := len(before) - 1
@@ -88,6 +110,17 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 	}
 }
 
+func (s *session) restartBudget() job.RestartBudget {
+	b := job.RestartBudget{Restarts: s.spec.Restarts}
+	if s.spec.Scheduler != nil {
+		b.Requeues = s.spec.Scheduler.Restarts
+	}
+	if m := s.spec.MinNodes; m > 0 && b.NodeLosses == 0 {
+		b.NodeLosses = len(s.nodes) - m
+	}
+	return b
+}
+
 // reportTimes says, as a detail, how long the attempt's phases took.
 func (h *head) reportTimes() {
 	h.mu.Lock()
@@ -100,22 +133,15 @@ func (h *head) reportTimes() {
 		h.started.Sub(h.began).Round(unit), time.Since(h.started).Round(unit)))
 }
 
-// reportRestart has nodes leave the job, and says what the next attempt is.
-func (s *session) reportRestart(
-	r *job.Result, budget *job.RestartBudget, delay time.Duration, leaving []*node, lost int,
-) {
-	text := r.Summary(diagnosis.SignalName)
+// reportRestart has nodes leave the job, and says how an attempt ended and what is next.
+func (s *session) reportRestart(text string, cause job.Cause, next string, delay time.Duration, leaving []*node) {
 	for i, n := range leaving {
-		if r.Cause != job.CauseNode || i > 0 {
+		if cause != job.CauseNode || i > 0 {
 			text += "; " + n.name + " is lost, too"
 		}
 		text += "; " + s.leave(n, s.spares())
 	}
-	if lost > 0 && budget.NodeLosses > 0 {
-		text += fmt.Sprintf("; attempt %d", s.ids.Attempt+2)
-	} else {
-		text += fmt.Sprintf("; restart %d of %d", budget.Used, budget.Max)
-	}
+	text += "; " + next
 	if delay > 0 {
 		text += " in " + delay.String()
 	}
@@ -187,6 +213,7 @@ func (s *session) replan() error {
 		return err
 	}
 	if s.membersChanged {
+		s.generation++
 		s.dropIdle()
 		if err := s.meet(); err != nil {
 			return err

@@ -138,6 +138,9 @@ func (h *head) onEngineSignal(n *node, m wire.Signalled) error {
 			at = now
 		}
 		h.post(job.EngineSignalled{Signal: m.Signal, At: at})
+		if h.isNotice(m.Signal) {
+			h.queryTimeLeft()
+		}
 	}
 	return n.engine.onSignal(n, m)
 }

@@ -19,10 +19,13 @@ type head struct {
 	nodes []*node // by their number in the plan
 	// members are all nodes of the job, with those that have no ranks.
 	members []*node
-	key     []byte // see decision
-	began   time.Time
-	stdio   wire.Stdio
-	plan    atomic.Pointer[job.Plan] // spawned ranks extend it
+	// left are those that have left it, in generation changes.
+	left       []*node
+	generation int
+	key        []byte // see decision
+	began      time.Time
+	stdio      wire.Stdio
+	plan       atomic.Pointer[job.Plan] // spawned ranks extend it
 
 	exchange  *exchangeHub
 	planSpawn func(p *job.Plan, request job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error)
@@ -31,10 +34,11 @@ type head struct {
 	stalls
 	supervision
 
-	startSent    chan struct{} // closed when all nodes have been sent Start: they can receive from other nodes' ranks
-	over         chan struct{} // closed when the supervisor is done
-	nodesStarted atomic.Int32  // nodes that have reported their ranks
-	nodesToStop  atomic.Int32  // nodes whose ranks are still to be suspended
+	startSent       chan struct{} // closed when all nodes have been sent Start: they can receive from other nodes' ranks
+	over            chan struct{} // closed when the supervisor is done
+	nodesStarted    atomic.Int32  // nodes that have reported their ranks
+	timeLeftQueried atomic.Bool
+	nodesToStop     atomic.Int32 // nodes whose ranks are still to be suspended
 }
 
 // streams are the ranks' standard streams.
@@ -61,7 +65,8 @@ type supervision struct {
 	sup          *job.Supervisor
 	started      time.Time // when the last node reported its ranks
 	timers       []*time.Timer
-	reportedEnds map[[2]int]bool // by rank and stream, 0 for the rank itself
+	armed        [job.TimerEngine + 1]*time.Timer // the latest of each kind
+	reportedEnds map[[2]int]bool                  // by rank and stream, 0 for the rank itself
 	spawns       spawns
 }
 
@@ -172,6 +177,9 @@ func (h *head) loop(ctx context.Context) {
 		case <-ending:
 			ending = nil
 			h.post(job.EngineStopping{At: time.Now()})
+			if h.spec.Grace == 0 {
+				h.queryTimeLeft()
+			}
 		}
 	}
 }

@@ -38,7 +38,10 @@ func (l *monitor) describe(h *head) registry.Job {
 	p := h.plan.Load()
 	j := registry.Job{
 		ID: l.id, State: "running", PID: os.Getpid(), Began: l.began, At: time.Now(), NumRanks: len(p.Ranks),
-		Attempt: p.Attempt,
+		Attempt: p.Attempt, Generation: h.generation, Spares: p.Spares,
+	}
+	for _, n := range h.left {
+		j.Lost = append(j.Lost, n.name)
 	}
 	j.Program, j.Args = l.program()
 	for i := range p.Nodes {

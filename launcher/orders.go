@@ -21,7 +21,10 @@ func (h *head) execute(orders []job.Order) (notes []string) {
 		case job.Cleanup:
 			_ = h.nodes[o.Node].link.Send(&wire.Cleanup{Grace: o.Grace}) // readLoop notices a lost link
 		case job.Arm:
-			h.arm(o.After, func() { h.timerExpired(o.Timer) })
+			if t := h.armed[o.Timer]; t != nil {
+				t.Stop()
+			}
+			h.armed[o.Timer] = h.arm(o.After, func() { h.timerExpired(o.Timer) })
 		case job.Suspend:
 			h.nodesToStop.Store(int32(len(h.nodes)))
 			h.broadcast(&wire.Suspend{})
@@ -47,8 +50,10 @@ func (h *head) armInitial(orders []job.Order) {
 	h.execute(orders)
 }
 
-func (h *head) arm(after time.Duration, do func()) {
-	h.timers = append(h.timers, time.AfterFunc(after, do))
+func (h *head) arm(after time.Duration, do func()) *time.Timer {
+	t := time.AfterFunc(after, do)
+	h.timers = append(h.timers, t)
+	return t
 }
 
 // timerExpired posts an expired timer. At the job's deadline it may first report what the ranks do.

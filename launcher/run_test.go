@@ -371,6 +371,7 @@ func TestDeadlineDuringRestartDelay(t *testing.T) {
 	assert.GreaterOrEqual(t, r.After, s.Timeout, "counted from the first start")
 	assert.Regexp(t, `^gorun: timed out after \S+ \(--timeout\)
   before   attempt 0: rank 1 failed after \S+: exit code 17
+  goodput  0 %, \S+ of \S+ lost
 exit 124
 $`, launcher.Explain(r))
 }

@@ -37,6 +37,7 @@ type cluster struct {
 	size  int     // how many nodes are to have ranks
 	// membersChanged says that the nodes have not met since some came or went.
 	membersChanged bool
+	generation     int // counts changes of the nodes between attempts
 	heartbeat      heartbeat
 	progress       *Progress // nil for a job on this host alone
 	prompts        prompts

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gorun/launcher/internal/diagnosis"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
@@ -58,9 +60,22 @@ func (h *head) forwardSignal(s os.Signal) {
 	if s == syscall.SIGWINCH {
 		h.resize()
 	}
-	if sig, ok := s.(syscall.Signal); ok && (!h.engineSignalsRanks() || job.Ends(sig)) {
+	sig, ok := s.(syscall.Signal)
+	switch {
+	case !ok:
+	case !h.engineSignalsRanks() || job.Ends(sig):
 		h.post(job.Signalled{Signal: sig, At: time.Now()})
+	case h.isNotice(sig):
+		h.post(job.EngineSignalled{Signal: sig, At: time.Now()})
 	}
+	if h.isNotice(sig) {
+		h.queryTimeLeft()
+	}
+}
+
+// isNotice reports whether a signal announces the job's end.
+func (h *head) isNotice(sig syscall.Signal) bool {
+	return sig != 0 && sig == unix.SignalNum(h.spec.PreemptSignal)
 }
 
 // reportedSignals returns this process's signals from now on.

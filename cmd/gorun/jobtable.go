@@ -27,7 +27,7 @@ func (t jobTable) jobs(jobs []jobReply, short func(id string) string) []string {
 			continue
 		}
 		rows = append(rows, []string{
-			short(j.ID), stateText(j.Job), rankCount(j.Job), job.HostRanges(j.Hosts), ageText(j.At.Sub(j.Began)),
+			short(j.ID), stateText(j.Job), rankCount(j.Job), nodesText(j.Job), ageText(j.At.Sub(j.Began)),
 			commandText(j.Job),
 		})
 	}
@@ -41,6 +41,18 @@ func stateText(j registry.Job) string {
 	return j.State
 }
 
+// nodesText lists the hosts with ranks, and those that an elastic job keeps or has lost.
+func nodesText(j registry.Job) string {
+	text := job.HostRanges(j.Hosts)
+	if len(j.Spares) > 0 {
+		text += ", spare " + job.HostRanges(j.Spares)
+	}
+	if len(j.Lost) > 0 {
+		text += ", lost " + job.HostRanges(j.Lost)
+	}
+	return text
+}
+
 func rankCount(j registry.Job) string { return fmt.Sprintf("%d/%d", j.Running, j.NumRanks) }
 
 func commandText(j registry.Job) string {
@@ -50,7 +62,7 @@ func commandText(j registry.Job) string {
 // title describes a job in one line.
 func (t jobTable) title(j registry.Job, id string) string {
 	return t.clip(printable.Text(fmt.Sprintf("job %s  %s  %s ranks  %s  pid %d  %s  %s",
-		id, stateText(j), rankCount(j), job.HostRanges(j.Hosts), j.PID, ageText(j.At.Sub(j.Began)), commandText(j))))
+		id, stateText(j), rankCount(j), nodesText(j), j.PID, ageText(j.At.Sub(j.Began)), commandText(j))))
 }
 
 // ranks has a row for each rank of a job. usage is nil after a single observation, gpus if nothing is known of them.

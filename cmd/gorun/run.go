@@ -60,7 +60,7 @@ func runJob(inv dialect.Invocation) int {
 	if inv.StopWith > 0 {
 		go stopWith(inv.StopWith)
 	}
-	jobSignals := signals(inv.Spec.SignalsToHandle)
+	jobSignals := signals(append(slices.Clip(inv.Spec.SignalsToHandle), inv.Spec.PreemptSignal))
 	options = append(options, launcher.AsWholeProcess(), launcher.WithSignalsHeld(func() { hold.Signals(jobSignals) }),
 		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, jobSignals...); hold.Release(ch) }))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)
@@ -95,12 +95,11 @@ func stopWith(pid int) {
 // failureReport explains how a job failed, on a terminal below the output of its ranks.
 func failureReport(stderr *os.File, result *launcher.Result) string {
 	m := show.MessagesFor(stderr)
-	switch report := launcher.ExplainBelow(result); result.Cause {
-	case job.CauseDone, job.CauseSignal: // nothing failed, or the user ended it
+	report := launcher.ExplainBelow(result)
+	if result.Cause == job.CauseDone || result.Cause == job.CauseSignal || result.Requeued != "" { // nothing failed
 		return m.Wrap(report)
-	default:
-		return m.Failure(report)
 	}
+	return m.Failure(report)
 }
 
 // createFiles creates the files that the job will write, so that a mistake is known before it has run for days. It

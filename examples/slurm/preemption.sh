@@ -10,6 +10,6 @@
 # The next run goes on in the same output file.
 #SBATCH --open-mode=append
 
-# The program saves when it gets USR1, and begins with what it finds saved. For a time limit, after which Slurm puts nothing
-# back by itself, rank 0 may run "scontrol requeue $SLURM_JOB_ID" when it has saved.
-exec gorun --grace 20 ./trainer --resume checkpoints
+# The program saves when it gets USR1, exits with 85, and begins with what it finds saved. Slurm then runs the job again, also
+# after a time limit.
+exec gorun --preempt-signal USR1 --requeue-on 85 ./trainer --resume checkpoints

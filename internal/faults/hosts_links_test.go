@@ -191,7 +191,7 @@ func farProcessFaults() []hostFault {
 					s.order(rank, "exit 0")
 				}
 			}, check: func(s *hostScene, got outcome) {
-				says(0, "h2 is lost: silent for "+lease(), "spare h3 takes its ranks [1]; attempt 2",
+				says(0, "h2 is lost: silent for "+lease(), "spare h3 takes its ranks [1]; attempt 1",
 					"h1 is lost: its connection ended", "h2 is back, as a spare")(s, got)
 				known := s.text("state/gorun/hosts.json")
 				s.require(strings.Contains(known, `"h1"`) && strings.Contains(known, "silent for "+lease()), "failures: %s", known)
@@ -207,7 +207,7 @@ func farProcessFaults() []hostFault {
 				for _, rank := range slices.DeleteFunc(all, func(m *member) bool { return !m.self.lives() }) {
 					s.order(rank, "exit 0")
 				}
-			}, check: says(0, "h1 is lost: silent for "+lease(), "2 nodes left; attempt 2"),
+			}, check: says(0, "h1 is lost: silent for "+lease(), "2 nodes left; attempt 1"),
 		},
 		{
 			name: "agent SIGKILL, --max-restarts 1, sshd gone", soak: true, deadline: killedDeadline,

@@ -126,6 +126,20 @@ func TestSlurmNodeDies(t *testing.T) {
 	require.Equal(t, 2, strings.Count(output, "up 2: 2\n"), output)
 }
 
+// slurmRequeue: ranks save at the notice of the end, Slurm runs the job again, and it goes on from there.
+func slurmRequeue(t *testing.T, c *testslurm.Cluster) {
+	saved := filepath.Join(t.TempDir(), "saved")
+	job := batch(t, c, "-N2 -n2 --requeue --open-mode=append", built("gorun"), "--preempt-signal", "USR1", "--requeue-on",
+		"85", "sh", "-c", `[ ! -e "$0" ] || exec echo resumed
+trap 'touch "$0"; exit 85' USR1; echo up; while sleep 0.1; do :; done`, saved)
+	untilOutput(t, c, job, "up\n", 2)
+	c.Cancel(t, job, "--signal=USR1")
+	untilOutput(t, c, job, fmt.Sprintf("Slurm job %d is in the queue again\n", job), 1)
+	c.WaitState(t, job, "PENDING")
+	require.NoError(t, c.Command(t, "scontrol", "update", fmt.Sprint("JobId=", job), "StartTime=now").Run())
+	require.Equal(t, 2, strings.Count(requireState(t, c, job, "COMPLETED"), "resumed\n"))
+}
+
 // slurmChain: a job that a rank submits is a separate Slurm job. It gets its own allocation on the same node, and
 // continues after that rank's job ends.
 func slurmChain(t *testing.T, c *testslurm.Cluster) {

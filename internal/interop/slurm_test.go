@@ -109,6 +109,7 @@ func TestSlurm(t *testing.T) {
 		"scancel":                      slurmCancel,
 		"warnings by hand":             slurmWarnings,
 		"time":                         slurmTime,
+		"requeue":                      slurmRequeue,
 		"one gorun per node":           slurmGorunPerNode,
 		"one gorun per node that fail": slurmGorunPerNodeFails,
 		"habits of torchrun's users":   slurmHabits,

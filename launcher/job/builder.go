@@ -189,8 +189,10 @@ func (s *Spec) warnings() (warnings []string) {
 		}
 	}
 	warn(s.Restarts.Max == 0 && s.Restarts.Delay != 0, "--restart-delay", "--max-restarts")
-	warn(s.Restarts.Max == 0 && s.Restarts.Window != 0, "--restart-window", "--max-restarts")
-	warn(s.Restarts.Max == 0 && s.MinNodes == 0 && s.WarmImports != nil, "--warm-imports", "--max-restarts or --min-nodes")
+	once := s.Restarts.Max == 0 && s.Restarts.OnCodes == nil
+	warn(once && s.Restarts.Window != 0, "--restart-window", "--max-restarts")
+	warn(once && s.MinNodes == 0 && s.Restarts.Stalled != 0, "--max-no-progress-restarts", "--max-restarts or --min-nodes")
+	warn(once && s.MinNodes == 0 && s.WarmImports != nil, "--warm-imports", "--max-restarts or --min-nodes")
 	warn(s.StacksAtTimeout && s.Timeout == 0, "--get-stack-traces", "--timeout")
 	warn(s.HangTimeout == 0 && s.OnHang == HangReport, "--on-hang report", "--hang-timeout")
 	warn(s.WorldPerApp && len(s.Apps) < 2, "--world app", "several programs (prog1 : prog2)")
@@ -332,6 +334,7 @@ func (b *builder) supervision() SupervisorConfig {
 			c.EndSignals = append(c.EndSignals, syscall.Signal(n))
 		}
 	}
+	c.Preempt, c.Checkpointed = unix.SignalNum(b.spec.PreemptSignal), b.spec.Restarts.OnCodes
 	for _, n := range b.plan.Nodes {
 		c.Nodes = append(c.Nodes, n.Ranks)
 	}

@@ -33,6 +33,8 @@ const (
 // engineSignalled forwards nothing: ranks have got the signal.
 func (s *Supervisor) engineSignalled(ev EngineSignalled) []Order {
 	switch {
+	case ev.Signal == s.cfg.Preempt:
+		return s.preempt(ev.At, true)
 	case Ends(ev.Signal):
 		return s.stopByEngine(ev.Signal, ev.At)
 	case ev.Signal == syscall.SIGCONT, ev.Signal == syscall.SIGTSTP, slices.Contains(s.engineSignals, ev.Signal):
@@ -50,18 +52,22 @@ func (s *Supervisor) stopByEngine(sig syscall.Signal, at time.Time) []Order {
 	switch {
 	case s.phase == phaseRunning:
 		s.signal = sig
-		orders := s.stop(CauseEngine, sig, began)
-		for i, o := range orders {
-			if _, ok := o.(Signal); ok {
-				orders[i] = Arm{TimerEngine, engineDelay}
-			}
-		}
-		return orders
+		return awaitSignal(s.stop(CauseEngine, sig, began))
 	case s.cause == CauseRank && s.stoppedAt.After(began),
 		s.cause == CauseSignal && s.signal == sig && at.Sub(s.stoppedAt) < engineDelay:
 		s.cause, s.signal, s.stoppedAt = CauseEngine, sig, began
 	}
 	return nil
+}
+
+// awaitSignal replaces the launcher's signal, which the resource manager has sent.
+func awaitSignal(orders []Order) []Order {
+	for i, o := range orders {
+		if _, ok := o.(Signal); ok {
+			orders[i] = Arm{TimerEngine, engineDelay}
+		}
+	}
+	return orders
 }
 
 // engineBegan is when a resource manager began to end the job, if the head learned it at a moment: before the first
@@ -98,7 +104,7 @@ func (s *Supervisor) engineExpired() []Order {
 	switch {
 	case s.pending != nil && s.phase == phaseRunning:
 		return s.stopBySignal(*s.pending)
-	case s.cause == CauseEngine && s.phase == phaseStopping && s.ranksLeft():
+	case (s.cause == CauseEngine || s.cause == CausePreempted) && s.phase == phaseStopping && s.ranksLeft():
 		return []Order{stopSignal(s.stopSignal)}
 	}
 	return nil

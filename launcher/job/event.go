@@ -157,7 +157,7 @@ type Cleanup struct {
 	Grace time.Duration
 }
 
-// Arm sets a timer.
+// Arm sets a timer, again if it is set.
 type Arm struct {
 	Timer Timer
 	After time.Duration

@@ -1,8 +1,10 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -56,10 +58,18 @@ type Restarts struct {
 	// Delay is the time before the first; it doubles with each, up to MaxDelay. 0 means DefaultRestartDelay; a negative
 	// value, none.
 	Delay time.Duration
-	// Window is how long an attempt has to run to be healthy: its failure counts as the first then. 0: none is.
+	// Window is how long a failure counts. 0: for ever.
 	Window time.Duration
 	// NodeLosses is how many nodes the job may lose, beside Max, if it has MinNodes. 0: all above MinNodes.
 	NodeLosses int
+	// Stalled is how many restarts in a row may follow attempts without progress. 0: all, but DefaultStalled of those
+	// after a checkpoint.
+	Stalled int
+	// OnCodes are exit codes that mean "checkpointed": the job goes on, in a scheduler's queue or at once.
+	OnCodes []int
+	// ProgressFile is the path of a file or directory here whose change is progress. "": an attempt makes progress that
+	// runs for Window, or for DefaultProgress without one.
+	ProgressFile string
 }
 
 // Limits of the delay before a restart.
@@ -68,26 +78,66 @@ const (
 	MaxDelay            = time.Minute
 )
 
+// Defaults of the rules for progress.
+const (
+	DefaultStalled  = 3
+	DefaultProgress = time.Minute
+)
+
 // RestartBudget counts restarts.
 type RestartBudget struct {
 	Restarts
-	Used int // since the start, or the last healthy attempt
+	Used int // by failures of ranks, within Window
 	Lost int // nodes
+	// Requeues is how often a scheduler has run the job before. It counts after a checkpoint without progress.
+	Requeues int
+
+	failures []time.Duration // when they happened, after the job's start
+	stalled  int             // attempts in a row without progress
 }
 
-// Next reports whether a job with a result is started again, and after which delay. Only the failure of a rank or the
-// loss of nodes is worth a restart.
-func (b *RestartBudget) Next(r *Result, lost int) (delay time.Duration, again bool) {
-	if r.Cause != CauseRank && r.Cause != CauseNode {
+// AttemptEnd is what a RestartBudget needs to know of an attempt.
+type AttemptEnd struct {
+	*Result
+	Lost   int           // number of nodes
+	At     time.Duration // after the job's start
+	Useful time.Duration // how much of the attempt brought progress
+}
+
+// Checkpointed reports whether a rank ended the job with an exit code that means so.
+func (r *Restarts) Checkpointed(e *Result) bool {
+	return e.First != nil && (e.Cause == CauseRank || e.Cause == CausePreempted) && slices.Contains(r.OnCodes, e.ExitCode)
+}
+
+// Next reports whether a job is started again after an attempt, and after which delay. Only a checkpoint, the failure
+// of a rank and the loss of nodes are worth a restart.
+func (b *RestartBudget) Next(e AttemptEnd) (delay time.Duration, again bool) {
+	checkpointed := b.Checkpointed(e.Result)
+	if e.Cause != CauseRank && e.Cause != CauseNode && !checkpointed {
 		return 0, false
 	}
-	if lost > 0 && b.NodeLosses > 0 {
-		b.Lost += lost
+	if b.stalled++; e.Useful > 0 {
+		b.stalled = 0
+	}
+	stalled, most := b.stalled, b.Stalled
+	if checkpointed && stalled > 0 {
+		stalled, most = stalled+b.Requeues, cmp.Or(most, DefaultStalled)
+	}
+	if most > 0 && stalled > most {
+		e.GaveUp = fmt.Sprintf("no restart: %d attempts in a row without progress (--max-no-progress-restarts %d)", stalled,
+			most)
+		return 0, false
+	}
+	switch {
+	case checkpointed:
+		return 0, true
+	case e.Lost > 0 && b.NodeLosses > 0:
+		b.Lost += e.Lost
 		return 0, b.Lost <= b.NodeLosses
+	case b.Window > 0:
+		b.failures = slices.DeleteFunc(b.failures, func(at time.Duration) bool { return e.At-at >= b.Window })
 	}
-	if b.Window > 0 && time.Duration(r.After) >= b.Window {
-		b.Used = 0
-	}
+	b.Used = len(b.failures)
 	if b.Used >= b.Max {
 		return 0, false
 	}
@@ -100,7 +150,42 @@ func (b *RestartBudget) Next(r *Result, lost int) (delay time.Duration, again bo
 		delay *= 2
 	}
 	b.Used++
+	b.failures = append(b.failures, e.At)
 	return min(delay, max(MaxDelay, b.Delay)), true
+}
+
+// Useful returns how much of an attempt of a duration brought progress. With ProgressFile, changed is how long after
+// the attempt's start it changed last, negative if it did not.
+func (r *Restarts) Useful(ran, changed time.Duration) time.Duration {
+	switch {
+	case r.ProgressFile != "" && changed >= 0:
+		return max(min(changed, ran), 1)
+	case r.ProgressFile == "" && ran >= cmp.Or(r.Window, DefaultProgress):
+		return ran
+	}
+	return 0
+}
+
+// Goodput is how well a job used its time.
+type Goodput struct {
+	Total Seconds `json:"total_seconds"` // from the start of the first attempt to the end of the last
+	// Lost is the time between attempts, and that of failed attempts after the last change of --progress-file or, without
+	// that option, all of those that ran for less than --restart-window (1m).
+	Lost Seconds `json:"lost_seconds"`
+	// Share is the rest of the total, from 0 to 1.
+	Share float64 `json:"goodput"`
+}
+
+// NewGoodput divides a total into the useful time of all attempts and the rest.
+func NewGoodput(total, useful time.Duration) *Goodput {
+	total = max(total, 1)
+	useful = min(useful, total)
+	return &Goodput{Total: Seconds(total), Lost: Seconds(total - useful), Share: float64(useful) / float64(total)}
+}
+
+// String returns "93 %, 12s of 3m lost".
+func (g *Goodput) String() string {
+	return fmt.Sprintf("%.0f %%, %s of %s lost", 100*g.Share, round(g.Lost), round(g.Total))
 }
 
 // Attempt is the result of an attempt that was followed by another.
@@ -110,15 +195,29 @@ type Attempt struct {
 	After   Seconds  `json:"after_seconds"`           // from the start of the ranks to that failure
 	// Text explains a cause that is not a rank.
 	Text string `json:"text,omitempty"`
+	// Useful is how long it made progress: until the last change of --progress-file or, without that option, to its end if
+	// it ran for --restart-window (1m).
+	Useful Seconds `json:"useful_seconds,omitempty"`
 
 	how string
 }
 
 // NewAttempt keeps what later reports show of an attempt's result.
-func NewAttempt(number int, r *Result, name SignalNamer) Attempt {
-	a := Attempt{Attempt: number, First: r.First, After: r.After, Text: r.Text}
+func NewAttempt(number int, r *Result, useful time.Duration, checkpointed bool, name SignalNamer) Attempt {
+	a := Attempt{Attempt: number, First: r.First, After: r.After, Text: r.Text, Useful: Seconds(useful)}
 	if r.First != nil {
 		a.how = how(r.First.RankEnd, name)
 	}
+	if checkpointed {
+		a.Text = fmt.Sprintf("checkpointed with exit code %d", r.ExitCode)
+	}
 	return a
+}
+
+// Summary describes in one line how the attempt ended.
+func (a *Attempt) Summary() string {
+	if a.Text == "" {
+		return a.First.summary(a.how, a.After)
+	}
+	return fmt.Sprintf("%s, after %s", a.Text, round(a.After))
 }

@@ -8,39 +8,92 @@ import (
 )
 
 func TestRestartBudget(t *testing.T) {
-	failed := func(after time.Duration) *Result { return &Result{Cause: CauseRank, After: Seconds(after)} }
 	b := RestartBudget{Restarts: Restarts{Max: 2, Delay: 40 * time.Second, Window: time.Hour}}
-	next := func(r *Result) any {
-		delay, again := b.Next(r, 0)
+	next := func(cause Cause, at time.Duration) any {
+		delay, again := b.Next(AttemptEnd{Result: &Result{Cause: cause}, At: at})
 		if !again {
 			return "over"
 		}
 		return delay
 	}
-	assert.Equal(t, "over", next(&Result{Cause: CauseSignal}))
-	assert.Equal(t, "over", next(&Result{Cause: CauseTimeout}))
-	assert.Equal(t, "over", next(&Result{Cause: CauseStart}))
-	assert.Equal(t, 40*time.Second, next(failed(time.Second)))
-	assert.Equal(t, time.Minute, next(failed(time.Second)), "twice that, but no more than a minute")
-	assert.Equal(t, "over", next(failed(time.Minute)))
-	assert.Equal(t, 40*time.Second, next(failed(time.Hour)), "it was healthy")
-	assert.Equal(t, time.Minute, next(&Result{Cause: CauseNode}))
+	assert.Equal(t, "over", next(CauseSignal, 0))
+	assert.Equal(t, "over", next(CauseTimeout, 0))
+	assert.Equal(t, "over", next(CauseStart, 0))
+	assert.Equal(t, 40*time.Second, next(CauseRank, 0))
+	assert.Equal(t, time.Minute, next(CauseRank, time.Minute), "twice that, but no more than a minute")
+	assert.Equal(t, "over", next(CauseRank, time.Hour-1))
+	assert.Equal(t, time.Minute, next(CauseRank, time.Hour), "the first is forgotten")
+	assert.Equal(t, time.Minute, next(CauseNode, 61*time.Minute))
 
 	b = RestartBudget{Restarts: Restarts{Max: 1}}
-	assert.Equal(t, DefaultRestartDelay, next(failed(time.Hour)))
-	assert.Equal(t, "over", next(failed(time.Hour)), "without a window none is healthy")
+	assert.Equal(t, DefaultRestartDelay, next(CauseRank, 0))
+	assert.Equal(t, "over", next(CauseRank, time.Hour), "without a window none is forgotten")
 	b = RestartBudget{Restarts: Restarts{Max: 1, Delay: -1}}
-	assert.Equal(t, time.Duration(0), next(failed(0)))
+	assert.Equal(t, time.Duration(0), next(CauseRank, 0))
 	b = RestartBudget{Restarts: Restarts{Max: 1, Delay: time.Hour}}
-	assert.Equal(t, time.Hour, next(failed(0)), "a longer delay is the user's")
+	assert.Equal(t, time.Hour, next(CauseRank, 0), "a longer delay is the user's")
 
 	b = RestartBudget{Restarts: Restarts{NodeLosses: 2}}
 	for _, again := range []bool{true, true, false} {
-		delay, ok := b.Next(&Result{Cause: CauseNode}, 1)
+		delay, ok := b.Next(AttemptEnd{Result: &Result{Cause: CauseNode}, Lost: 1})
 		assert.Equal(t, again, ok)
 		assert.Zero(t, delay, "spares are ready")
 	}
-	assert.Equal(t, "over", next(failed(0)), "losses are counted by themselves")
+	assert.Equal(t, "over", next(CauseRank, 0), "losses are counted by themselves")
+}
+
+// Attempts without progress use up a budget of their own, whatever ended them.
+func TestNoProgress(t *testing.T) {
+	b := RestartBudget{Restarts: Restarts{Max: 9, NodeLosses: 9, Stalled: 2}}
+	again := func(cause Cause, lost int, useful time.Duration) string {
+		r := &Result{Cause: cause}
+		_, ok := b.Next(AttemptEnd{Result: r, Lost: lost, Useful: useful})
+		assert.Equal(t, !ok, r.GaveUp != "")
+		return r.GaveUp
+	}
+	assert.Empty(t, again(CauseRank, 0, 0))
+	assert.Empty(t, again(CauseNode, 1, 0))
+	assert.Empty(t, again(CauseRank, 0, 1), "progress")
+	assert.Empty(t, again(CauseRank, 0, 0))
+	assert.Empty(t, again(CauseNode, 1, 0))
+	assert.Equal(t, "no restart: 3 attempts in a row without progress (--max-no-progress-restarts 2)",
+		again(CauseNode, 1, 0))
+}
+
+// A checkpoint uses up no restarts. Without progress it does not go on for ever, and earlier runs count then.
+func TestCheckpoints(t *testing.T) {
+	b := RestartBudget{Restarts: Restarts{OnCodes: []int{85, 86}}}
+	again := func(cause Cause, code int, useful time.Duration) bool {
+		_, ok := b.Next(AttemptEnd{Result: &Result{Cause: cause, ExitCode: code, First: &Failure{}}, Useful: useful})
+		return ok
+	}
+	assert.False(t, again(CauseRank, 1, 0))
+	assert.False(t, again(CauseTimeout, 85, 0))
+	b = RestartBudget{Restarts: b.Restarts}
+	for range 2 * DefaultStalled {
+		assert.True(t, again(CausePreempted, 85, time.Hour))
+	}
+	for range DefaultStalled {
+		assert.True(t, again(CauseRank, 86, 0))
+	}
+	assert.False(t, again(CauseRank, 86, 0))
+	b = RestartBudget{Restarts: b.Restarts, Requeues: DefaultStalled}
+	assert.True(t, again(CausePreempted, 85, time.Second))
+	assert.False(t, again(CausePreempted, 85, 0))
+}
+
+func TestUseful(t *testing.T) {
+	r := Restarts{}
+	assert.Zero(t, r.Useful(DefaultProgress-1, 5))
+	assert.Equal(t, DefaultProgress, r.Useful(DefaultProgress, -1))
+	r.Window = time.Hour
+	assert.Zero(t, r.Useful(DefaultProgress, -1))
+	r.ProgressFile = "checkpoint"
+	assert.Zero(t, r.Useful(2*time.Hour, -1))
+	assert.Equal(t, time.Second, r.Useful(time.Minute, time.Second))
+	assert.Equal(t, time.Minute, r.Useful(time.Minute, time.Hour), "a file server's clock may be ahead")
+	assert.Positive(t, r.Useful(time.Minute, 0), "or behind")
+	assert.Equal(t, "75 %, 30s of 2m lost", NewGoodput(2*time.Minute, 90*time.Second).String())
 }
 
 func TestPolicies(t *testing.T) {

@@ -26,6 +26,9 @@ type SignalNamer func(syscall.Signal) (name, meaning string)
 // what others printed, without labels. Every text of the result must be free of control bytes.
 func (r *Result) Report(name SignalNamer, below bool) string {
 	b := reportBuilder{below: below}
+	if r.Requeued != "" {
+		return fmt.Sprintf("gorun: checkpointed with exit code %d after %s: %s\n", r.ExitCode, round(r.After), r.Requeued)
+	}
 	switch r.Cause {
 	case CauseRank:
 		b.rankFailed(r, name)
@@ -55,13 +58,22 @@ func (r *Result) Report(name SignalNamer, below bool) string {
 			text += ", " + r.Text
 		}
 		b.headline(text)
+	case CausePreempted:
+		n, _ := name(r.Signal)
+		b.headline(fmt.Sprintf("preempted after %s: %s (--preempt-signal)", round(r.After), n))
+		if r.First == nil {
+			b.others(r, nil)
+		}
 	}
 	switch r.Cause {
-	case CauseTimeout, CauseSignal, CauseEarly, CauseNode, CauseEngine:
+	case CausePreempted, CauseTimeout, CauseSignal, CauseEarly, CauseNode, CauseEngine:
 		b.rankFailed(r, name) // with --on-failure continue, before the cause
 	}
 	b.killed(r)
 	b.attempts(r)
+	if b.Len() > 0 && r.Goodput != nil {
+		b.row("goodput", r.Goodput.String())
+	}
 	b.end(r)
 	return b.String()
 }
@@ -75,14 +87,6 @@ func (r *Result) enough() string {
 		}
 	}
 	return fmt.Sprintf("%s failed, which is allowed (--min-success): %s", plural(len(failed), "rank"), shortRanges(failed))
-}
-
-// Summary describes in one line how an attempt failed.
-func (r *Result) Summary(name SignalNamer) string {
-	if r.Cause == CauseNode {
-		return fmt.Sprintf("%s, after %s", r.Text, round(r.After))
-	}
-	return r.First.summary(how(r.First.RankEnd, name), r.After)
 }
 
 // summary describes a failure: "rank 1 (node2) failed after 14s: exit code 3".
@@ -347,11 +351,8 @@ func (b *reportBuilder) attempts(r *Result) {
 		list = list[len(list)-most:]
 	}
 	for _, a := range list {
-		switch {
-		case a.Text != "":
-			b.row("before", fmt.Sprintf("attempt %d: %s, after %s", a.Attempt, a.Text, round(a.After)))
-		case a.First != nil:
-			b.row("before", fmt.Sprintf("attempt %d: %s", a.Attempt, a.First.summary(a.how, a.After)))
+		if a.Text != "" || a.First != nil {
+			b.row("before", fmt.Sprintf("attempt %d: %s", a.Attempt, a.Summary()))
 		}
 	}
 }
@@ -377,6 +378,9 @@ func (b *reportBuilder) hung(r *Result) {
 func (b *reportBuilder) end(r *Result) {
 	if r.Hint != "" {
 		b.row("hint", r.Hint)
+	}
+	if r.GaveUp != "" {
+		b.headline(r.GaveUp)
 	}
 	if r.OutputLost != "" {
 		b.headline("output was lost: " + r.OutputLost)

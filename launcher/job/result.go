@@ -39,11 +39,12 @@ const (
 	CauseHang                    // the job made no progress (--hang-timeout)
 	CauseEngine                  // its resource manager ended it
 	CauseStuck                   // ranks waited in MPI for one that had ended
+	CausePreempted               // --preempt-signal announced the end
 )
 
 var causeNames = [...]string{
 	"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled",
-	"node lost", "early exit", "hang", "resource manager", "stuck in MPI",
+	"node lost", "early exit", "hang", "resource manager", "stuck in MPI", "preempted",
 }
 
 // String returns the cause's name in reports.
@@ -146,6 +147,12 @@ type Result struct {
 	After Seconds `json:"after_seconds"`
 	// OutputLost is why output could not be written.
 	OutputLost string `json:"output_lost,omitempty"`
+	// Requeued says that the job goes on later: "Slurm job 17 is back in the queue".
+	Requeued string `json:"requeued,omitempty"`
+	// GaveUp is why the job was not restarted although its restarts are not used up.
+	GaveUp string `json:"gave_up,omitempty"`
+	// Goodput is how well a job used its time that was restarted or has --progress-file.
+	Goodput *Goodput `json:"goodput,omitempty"`
 	// Attempts are the earlier ones of a job that was restarted.
 	Attempts []Attempt `json:"attempts,omitempty"`
 	// Stall describes a wait in the store without progress, if there was one.
@@ -180,6 +187,8 @@ func (s *Supervisor) Result() Result {
 	switch {
 	case first != nil && (r.Cause == CauseStuck || r.Cause == CauseDone && !s.enough()):
 		r.Cause = CauseRank // which was reported after the wait, if there was one
+	case r.Cause == CausePreempted && !slices.ContainsFunc(s.ranks, (*rankState).failed):
+		r.Cause = CauseDone
 	case r.Cause == CauseStuck:
 		r.Text, r.Stuck = s.stuckText(), &s.stuck.MPIStuck
 	}
@@ -271,6 +280,11 @@ func (s *Supervisor) exitCode(cause Cause, first *rankState) int {
 		return s.failureCode(first)
 	case CauseStart:
 		return s.startCode
+	case CausePreempted:
+		if first != nil {
+			return s.failureCode(first)
+		}
+		return 128 + int(s.signal)
 	case CauseSignal, CauseEngine:
 		return 128 + int(s.signal)
 	case CauseTimeout:

@@ -91,6 +91,11 @@ type Spec struct {
 	// SignalsToHandle stop the job gracefully and are passed on to the ranks, as with torchrun's option of that name;
 	// none means the default (SIGTERM, SIGINT and SIGHUP; SIGQUIT is forwarded).
 	SignalsToHandle []string
+	// PreemptSignal is the name of the signal that announces the job's end. Ranks get it, and have Grace, or the time
+	// that Scheduler leaves them, to save what they need and end by themselves.
+	PreemptSignal string
+	// Scheduler is the resource manager in whose job this process runs; nil: none, or it has no such commands.
+	Scheduler *engine.Scheduler
 
 	Policy   Policy
 	Restarts Restarts

@@ -64,6 +64,7 @@ func perform(t *testing.T, sup **Supervisor, line string) []string {
 	if words[0] == "job" {
 		s, orders := NewSupervisor(SupervisorConfig{
 			Nodes: f.nodes(), Grace: f.duration("grace"), Timeout: f.duration("timeout"), EndSignals: f.signals("end"),
+			Preempt:   f.signal("preempt"),
 			StartedAt: time.Unix(1_000_000, 0), SignalName: name, Engine: f.m["engine"],
 			OnHang: map[string]OnHang{"report": HangReport}[f.m["hang"]],
 			Policy: Policy{
@@ -71,6 +72,9 @@ func perform(t *testing.T, sup **Supervisor, line string) []string {
 				EarlyExit: map[string]EarlyExit{"warn": EarlyWarn, "fail": EarlyFail}[f.m["early"]],
 			},
 		})
+		if f.m["checkpointed"] != "" {
+			s.cfg.Checkpointed = f.ints("checkpointed")
+		}
 		*sup = s
 		return orderLines(orders)
 	}
@@ -192,6 +196,8 @@ func (v values) event(name string) Event {
 			ev.Grace = new(v.duration("grace"))
 		}
 		return ev
+	case "grace-known":
+		return GraceKnown{Grace: v.duration("grace")}
 	case "expired":
 		return Expired{Timer: map[string]Timer{
 			"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill,

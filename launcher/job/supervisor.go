@@ -40,6 +40,10 @@ type SupervisorConfig struct {
 	SignalName SignalNamer
 	// EndSignals stop the job gracefully, as SIGINT, SIGTERM and SIGHUP do. Every other signal is forwarded.
 	EndSignals []syscall.Signal
+	// Preempt is the signal that announces the job's end; 0: none.
+	Preempt syscall.Signal
+	// Checkpointed are exit codes of ranks that saved what they need, after which others may need the grace to do so.
+	Checkpointed []int
 }
 
 // phase is a step of stopping a job.
@@ -213,6 +217,8 @@ func (s *Supervisor) Next(ev Event) []Order {
 		s.nodes[ev.Node].cleaned, s.orphans = true, append(s.orphans, ev.Orphans...)
 	case Signalled:
 		return s.signalled(ev)
+	case GraceKnown:
+		return s.graceKnown(ev)
 	case Expired:
 		return s.expired(ev)
 	case OutputLost:
@@ -284,7 +290,7 @@ func (s *Supervisor) exited(ev Exited) []Order {
 	if r == nil || r.exit != nil {
 		return nil
 	}
-	r.exit, r.before, r.killed, s.endedAt = &ev, s.phase == phaseRunning, s.phase == phaseKilled, ev.At
+	r.exit, r.before, r.killed, s.endedAt = &ev, s.endsByItself(), s.phase == phaseKilled, ev.At
 	s.nodes[r.node].running--
 	return append(s.judge(r), s.cleanup(r.node, ev.At)...)
 }
@@ -323,6 +329,8 @@ func (s *Supervisor) awaitOthers(r *rankState) []Order {
 	switch {
 	case r.exit.PeerLost || s.maybeEngine(r):
 		delay = peerDelay
+	case slices.Contains(s.cfg.Checkpointed, r.exit.Code):
+		delay = max(delay, s.cfg.Grace)
 	case r.exit.OthersBehind:
 		delay = max(delay, min(time.Duration(s.since(r.exit.At)), maxStartDelay))
 	}
@@ -460,6 +468,8 @@ func (s *Supervisor) signalled(ev Signalled) []Order {
 	switch {
 	case s.cfg.Engine != "" && ev.Signal == syscall.SIGTERM && s.phase == phaseRunning:
 		return s.awaitEngine(ev)
+	case ev.Signal == s.cfg.Preempt:
+		return s.preempt(ev.At, false)
 	case Ends(ev.Signal) || slices.Contains(s.cfg.EndSignals, ev.Signal):
 		return s.stopBySignal(ev)
 	case ev.Signal == syscall.SIGTSTP:
@@ -490,6 +500,9 @@ func (s *Supervisor) stopBySignal(ev Signalled) []Order {
 		return s.stop(CauseSignal, ev.Signal, ev.At)
 	case s.phase == phaseKilled:
 		return nil
+	case s.phase == phaseStopping && s.stopSignal == s.cfg.Preempt: // the end that this one announced
+		s.stopSignal = ev.Signal
+		return []Order{stopSignal(ev.Signal)}
 	case ev.Grace != nil: // from now on
 		return []Order{Arm{TimerGrace, *ev.Grace}}
 	case ev.Signal == syscall.SIGINT:
@@ -527,7 +540,7 @@ func (s *Supervisor) nodeLost(ev NodeLost) []Order {
 func (s *Supervisor) firstFailure() *rankState {
 	var own []*rankState
 	for _, r := range s.ranks {
-		if r != nil && r.failed() && s.byItself(r) {
+		if r.failed() && s.byItself(r) {
 			own = append(own, r)
 		}
 	}
@@ -546,7 +559,7 @@ func (s *Supervisor) firstFailure() *rankState {
 }
 
 func (r *rankState) failed() bool {
-	return r.abort != nil || r.exit != nil && (r.exit.Code != 0 || r.exit.Signal != 0) || r.unfinalized()
+	return r != nil && (r.abort != nil || r.exit != nil && (r.exit.Code != 0 || r.exit.Signal != 0) || r.unfinalized())
 }
 
 // failedAt is when a rank's failure began, as far as it is known.
@@ -565,6 +578,8 @@ func (r *rankState) failedAt() time.Time {
 func (s *Supervisor) byItself(r *rankState) bool {
 	at := r.failedAt()
 	switch {
+	case s.cause == CausePreempted: // a signal that ranks handle, and then end
+		return r.exit == nil || r.before && r.exit.Signal != s.signal
 	case r.exit != nil && !r.exit.SignalledAt.IsZero() && at.After(r.exit.SignalledAt):
 		return false
 	case s.cause == CauseEngine && s.endedByEngine(r, s.stoppedAt): // whose signal arrived before its notice

@@ -45,6 +45,10 @@ type Job struct {
 	NumRanks int       `json:"world_size"`          // number of ranks
 	Running  int       `json:"running_rank_count"`  // number of ranks that run
 	Hosts    []string  `json:"hosts"`               // names of the job's nodes, in order
+	// Generation counts the changes of the job's nodes.
+	Generation int      `json:"generation,omitempty"`
+	Lost       []string `json:"lost_hosts,omitempty"`  // hosts that have left the job
+	Spares     []string `json:"spare_hosts,omitempty"` // hosts that are ready to replace others
 	// At is the time of this snapshot.
 	At    time.Time `json:"at"`
 	Ranks []Rank    `json:"ranks,omitempty"` // state of each rank; absent if not requested

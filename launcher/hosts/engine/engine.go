@@ -53,6 +53,9 @@ type Found struct {
 	// Notes are for the user, one sentence each.
 	Notes []string
 
+	// Scheduler is nil if the engine has no such commands here.
+	Scheduler *Scheduler
+
 	title string // the engine's name for users
 	// start returns the command that starts agents on some of Hosts; nil: SSH.
 	start func(wanted []hosts.Host) Start

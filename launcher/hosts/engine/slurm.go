@@ -28,6 +28,7 @@ func findSlurm(r *reader) *Found {
 	} else {
 		s.readAllocation()
 	}
+	s.findScheduler()
 	s.found.Why = strings.Join(s.why, "; ")
 	return s.found
 }

@@ -45,12 +45,12 @@ func endsRanks(sig syscall.Signal) bool {
 	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGHUP
 }
 
-// has reports whether ranks have already got a signal that requests their end. They must not get it twice, as some
-// programs abort on the second.
+// has reports whether ranks have already got a signal that requests or announces their end. They must not get it twice,
+// as some programs abort on the second.
 func (e *engineSignals) has(sig syscall.Signal) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.sent[sig] && endsRanks(sig)
+	return e.sent[sig]
 }
 
 func (e *engineSignals) endRequestedAt() time.Time {

@@ -47,7 +47,7 @@ func (p *Line) findEngine() {
 	case err != nil:
 		p.Problem(err)
 	case found != nil:
-		p.engine.found = found
+		p.engine.found, p.Spec.Scheduler = found, found.Scheduler
 		p.refuseInLauncher(found)
 		p.verbose("%s: %s", found.Job, found.Why)
 		if t := found.Task; t != nil && t.NumTasks == 1 {

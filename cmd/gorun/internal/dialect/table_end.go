@@ -1,5 +1,43 @@
 package dialect
 
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/job"
+)
+
+// setPreemptSignal takes one signal that ends no job by itself.
+func (p *Line) setPreemptSignal(a Arg) error {
+	names, err := parseSignals(a.Value)
+	switch {
+	case err != nil:
+		return err
+	case len(names) > 1:
+		return errors.New("give one signal")
+	case job.Ends(unix.SignalNum(names[0])):
+		return fmt.Errorf("%s ends the job: ranks get it anyway, and have --grace", names[0])
+	}
+	p.Spec.PreemptSignal = names[0]
+	return nil
+}
+
+// parseCodes parses exit codes of ranks.
+func parseCodes(value string) (codes []int, err error) {
+	for _, entry := range strings.Split(value, ",") {
+		code, err := strconv.ParseUint(strings.TrimSpace(entry), 10, 8)
+		if err != nil || code == 0 {
+			return nil, fmt.Errorf("%q is not an exit code from 1 to 255", entry)
+		}
+		codes = append(codes, int(code))
+	}
+	return codes, nil
+}
+
 // endTable holds gorun's own options on the end of ranks and jobs.
 func endTable(p *Line) []Option {
 	spec := &p.Spec
@@ -36,7 +74,7 @@ func endTable(p *Line) []Option {
 		},
 		{
 			Names: []string{"restart-window"}, Value: "D", Set: Parsed(&spec.Restarts.Window, ParseDuration),
-			Help: "count restarts anew after an attempt that ran for D (never)",
+			Help: "forget failures older than D (never)",
 		},
 		{
 			Names: []string{"max-node-losses"}, Value: "N", Set: Parsed(&spec.Restarts.NodeLosses, AtLeast(1)),
@@ -45,6 +83,22 @@ func endTable(p *Line) []Option {
 		{
 			Names: []string{"warm-imports"}, Value: "LIST", Set: Parsed(&spec.WarmImports, parseModules),
 			Help: "have Python modules imported before a restart: torch,numpy",
+		},
+		{
+			Names: []string{"max-no-progress-restarts"}, Value: "N", Set: Parsed(&spec.Restarts.Stalled, AtLeast(1)),
+			Help: "give up after N restarts in a row without progress (any)",
+		},
+		{
+			Names: []string{"progress-file"}, Value: "FILE", Set: Text(&spec.Restarts.ProgressFile),
+			Help: "count a change of FILE as progress (a run of --restart-window)",
+		},
+		{
+			Names: []string{"preempt-signal"}, Value: "SIG", Set: p.setPreemptSignal,
+			Help: "at SIG let ranks save and exit in the time left (none)",
+		},
+		{
+			Names: []string{"requeue-on"}, Value: "CODE,...", Set: Parsed(&spec.Restarts.OnCodes, parseCodes),
+			Help: "requeue or restart a job that ends with CODE, a checkpoint (none)",
 		},
 	})
 }

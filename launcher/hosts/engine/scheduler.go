@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scheduler has the commands that tell a job how much time it has, and run it again.
+type Scheduler struct {
+	// Job is the job's name for users: "Slurm job 17".
+	Job string
+	// Requeue puts the job back into the queue. Restarts is how often that has happened.
+	Requeue  []string
+	Restarts int
+	// Limits print what TimeLeft reads.
+	Limits [][]string
+}
+
+// findScheduler finds Slurm's commands for a job.
+func (s *slurm) findScheduler() {
+	if _, err := s.LookPath("scontrol"); err != nil {
+		return
+	}
+	id := s.found.JobID
+	restarts, _ := s.optional("SLURM_RESTART_COUNT")
+	s.found.Scheduler = &Scheduler{
+		Job: s.found.Job, Requeue: []string{"scontrol", "requeue", id}, Restarts: restarts,
+		Limits: [][]string{{"scontrol", "show", "job", "--oneliner", id}, {"scontrol", "show", "config"}},
+	}
+}
+
+// slurmReserve is the part of KillWait in which a job kills ranks and reports.
+const slurmReserve = 2 * time.Second
+
+// TimeLeft reads the output of Limits: the time to the job's end, EndTime, and from Slurm's SIGTERM to its SIGKILL,
+// KillWait. It returns false if it finds neither.
+func TimeLeft(limits string, now time.Time) (left time.Duration, ok bool) {
+	var wait time.Duration
+	words := strings.Fields(limits)
+	for i, word := range words {
+		if text, is := strings.CutPrefix(word, "EndTime="); is {
+			if end, err := time.ParseInLocation("2006-01-02T15:04:05", text, now.Location()); err == nil {
+				left, ok = max(end.Sub(now), 0), true
+			}
+		}
+		if word == "KillWait" && i+2 < len(words) {
+			if n, err := strconv.Atoi(words[i+2]); err == nil {
+				wait, ok = time.Duration(n)*time.Second, true
+			}
+		}
+	}
+	return left + max(wait-slurmReserve, 0), ok
+}
