@@ -57,6 +57,10 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 			}
 		}
 		returning, leaving, enough := s.replaceable(lost)
+		if !enough && len(s.left) > 0 { // some that left may be back
+			s.readmit(ctx, s.left, readmitTime)
+			returning, leaving, enough = s.replaceable(lost)
+		}
 		useful := progress.end(&result)
 		delay, again := budget.Next(job.AttemptEnd{
 			Result: &result, Lost: len(lost), At: time.Since(began), Useful: useful,
