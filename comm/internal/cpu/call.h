@@ -49,6 +49,10 @@ static inline uint32_t agreed_root(const struct call *c, int n) {
 uint64_t what_of(const struct announcement *);
 struct announcement announcement_in(uint64_t what, uint64_t count);
 
+static inline int is_rooted(int kind) {
+	return kind == K_REDUCE || kind == K_BROADCAST || kind == K_GATHER || kind == K_GATHERV || kind == K_SCATTER || kind == K_SCATTERV;
+}
+
 static inline int is_message(int kind) { return kind == K_SEND || kind == K_RECV || kind == K_SENDRECV; }
 
 // A signature is what ranks must agree on, in 31 bits: exact where the data travels in lines, a check sum of the announcement otherwise.

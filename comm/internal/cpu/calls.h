@@ -17,7 +17,7 @@ static inline struct announcement announcement_of(const struct engine *e, const 
 }
 
 // call_finish is call_end after a call whose results may have gone past the caches.
-static inline int call_finish(struct engine *e, int streaming, int seen) {
+static inline int call_finish(struct engine *e, int streaming, enum seen seen) {
 	if (streaming) copy_fence();
 	return call_end(e, seen);
 }

@@ -111,6 +111,6 @@ int direct_call(struct engine *e, const struct call *c, int *done) {
 	TRY(announce_to_all(e, &a));
 	*done = possible(e, c);
 	if (*done) direct_move(e, c);
-	TRY(call_end(e, 1));
+	TRY(call_end(e, SEEN_ALL));
 	return *done ? small_barrier(e) : RUN_OK;
 }

@@ -96,14 +96,10 @@ static int run_whole(struct engine *e, const struct call *c) {
 
 // In calls with a root some wait for nobody: what they send lies in the kernel's buffers, which take millions of small messages, and a rank that is
 // stuck would go unnoticed for as long. After this number of calls all wait for all, as the lines of a host's ranks have them do, too.
-enum { LOOSE_CALLS = 32 };
-
-static int rooted(int kind) {
-	return kind == K_REDUCE || kind == K_BROADCAST || kind == K_GATHER || kind == K_GATHERV || kind == K_SCATTER || kind == K_SCATTERV;
-}
+enum { LOOSE_CALLS = 128 };
 
 static int keep_together(struct engine *e, int kind) {
-	if (!rooted(kind) || ++e->hosts->loose < LOOSE_CALLS) return RUN_OK;
+	if (!is_rooted(kind) || ++e->hosts->loose < LOOSE_CALLS) return RUN_OK;
 	e->hosts->loose = 0;
 	return hosts_barrier(e);
 }

@@ -56,19 +56,19 @@ int small_barrier(struct engine *e) {
 	line_post(e, l);
 	for (int i = 0; i < e->n; i++)
 		if (i != e->me) TRY(line_get(e, i, &l));
-	return call_end(e, 1);
+	return call_end(e, SEEN_ALL);
 }
 
 int small_agree(struct engine *e, const struct call *c) {
 	struct announcement a = announcement_of(e, c);
 	TRY(announce_to_all(e, &a));
-	return call_end(e, 1);
+	return call_end(e, SEEN_ALL);
 }
 
 int small_nothing(struct engine *e, const struct call *c) {
 	shelf_open(e, 0);
 	TRY(begin(e, c, NULL, 0));
-	return call_end(e, 0);
+	return call_end(e, SEEN_NONE);
 }
 
 // gather_inputs makes e->inputs point to every rank's contribution: own for ourselves, the lines of the others, behind offset.
@@ -89,15 +89,15 @@ int small_allreduce(struct engine *e, const struct call *c, size_t bytes) {
 	TRY(begin(e, c, c->send, bytes));
 	TRY(gather_inputs(e, c->send, 0));
 	reduce_inputs(e, c, c->recv, NULL, bytes, 0);
-	return call_end(e, 1);
+	return call_end(e, SEEN_ALL);
 }
 
 int small_reduce(struct engine *e, const struct call *c, size_t bytes) {
 	TRY(begin(e, c, c->send, bytes));
-	if (e->me != c->root) return call_end(e, 0);
+	if (e->me != c->root) return call_end(e, SEEN_NONE);
 	TRY(gather_inputs(e, c->send, 0));
 	reduce_inputs(e, c, c->recv, NULL, bytes, 0);
-	return call_end(e, 1);
+	return call_end(e, SEEN_ALL);
 }
 
 int small_reducescatter(struct engine *e, const struct call *c, size_t bytes) {
@@ -105,19 +105,19 @@ int small_reducescatter(struct engine *e, const struct call *c, size_t bytes) {
 	TRY(begin(e, c, c->send, bytes));
 	TRY(gather_inputs(e, c->send, own * (size_t)e->me));
 	reduce_inputs(e, c, (char *)c->recv + (c->send == c->recv ? own * (size_t)e->me : 0), NULL, own, 0);
-	return call_end(e, 1);
+	return call_end(e, SEEN_ALL);
 }
 
 int small_broadcast(struct engine *e, const struct call *c, size_t bytes) {
 	if (e->me == c->root) {
 		TRY(begin(e, c, c->recv, bytes));
-		return call_end(e, e->n == 1);
+		return call_end(e, SEEN_NONE);
 	}
 	const char *data;
 	TRY(begin(e, c, NULL, 0));
 	TRY(arrived(e, c->root, &data));
 	payload_copy(c->recv, data, bytes);
-	return call_end(e, 0);
+	return call_end(e, SEEN_ROOT);
 }
 
 // place_block puts a rank's block where it belongs; in place it is there already.
@@ -136,7 +136,7 @@ static int collect_blocks(struct engine *e, const struct call *c, const void *ow
 		TRY(arrived(e, i, &theirs));
 		payload_copy(to, theirs, bytes);
 	}
-	return call_end(e, 1);
+	return call_end(e, SEEN_ALL);
 }
 
 // own_block is what the rank sends in a gather: in place it lies where the result goes.
@@ -153,7 +153,7 @@ int small_allgather(struct engine *e, const struct call *c, size_t bytes) {
 int small_gather(struct engine *e, const struct call *c, size_t bytes) {
 	if (e->me != c->root) {
 		TRY(begin(e, c, c->send, bytes));
-		return call_end(e, 0);
+		return call_end(e, SEEN_NONE);
 	}
 	TRY(begin(e, c, NULL, 0));
 	return collect_blocks(e, c, own_block(e, c, bytes), bytes);
@@ -164,13 +164,13 @@ int small_scatter(struct engine *e, const struct call *c, size_t bytes) {
 	if (e->me == c->root) {
 		TRY(begin(e, c, c->send, bytes));
 		if (c->send != c->recv) payload_copy(c->recv, (const char *)c->send + offset, own);
-		return call_end(e, 0);
+		return call_end(e, SEEN_NONE);
 	}
 	const char *data;
 	TRY(begin(e, c, NULL, 0));
 	TRY(arrived(e, c->root, &data));
 	payload_copy(c->recv, data + offset, own);
-	return call_end(e, 0);
+	return call_end(e, SEEN_ROOT);
 }
 
 int small_alltoall(struct engine *e, const struct call *c, size_t bytes) {
@@ -186,5 +186,5 @@ int small_alltoall(struct engine *e, const struct call *c, size_t bytes) {
 		TRY(arrived(e, i, &theirs));
 		payload_copy(to, theirs + offset, block);
 	}
-	return call_end(e, 1);
+	return call_end(e, SEEN_ALL);
 }

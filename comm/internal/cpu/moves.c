@@ -25,7 +25,7 @@ int ring_broadcast(struct engine *e, const struct call *c) {
 		copy(buffer + at, data, part, streaming);
 		ring_release(e, root);
 	}
-	return call_finish(e, streaming, 0);
+	return call_finish(e, streaming, e->me == root ? SEEN_NONE : SEEN_ROOT);
 }
 
 // own_block is what the rank contributes to a gather: in place it lies where the result goes.
@@ -62,7 +62,7 @@ int ring_allgather(struct engine *e, const struct call *c) {
 		for (int k = 1; k < e->n && j >= LOOK_AHEAD; k++) TRY(take_chunk(e, c, &b, j - LOOK_AHEAD, (e->me + k) % e->n, streaming));
 	}
 	for (int i = 0; i < e->n; i++) all &= block_bytes(&b, i) > 0;
-	return call_finish(e, streaming, all);
+	return call_finish(e, streaming, all ? SEEN_ALL : SEEN_NONE);
 }
 
 // pass_block passes a rank's whole block, which is for the root.
@@ -89,12 +89,12 @@ int ring_gather(struct engine *e, const struct call *c) {
 	TRY(announce_begin(e, &a));
 	if (e->me == c->root) {
 		TRY(gather_to_root(e, c, &b, streaming));
-		return call_finish(e, streaming, 1);
+		return call_finish(e, streaming, SEEN_ALL);
 	}
 	for (int i = 0; i < e->n; i++)
 		if (i != e->me && i != c->root) pass_block(e, i, bytes);
 	for (size_t at = 0; at < bytes; at += chunk) TRY(put_chunk(e, (const char *)c->send + at, smaller(chunk, bytes - at)));
-	return call_finish(e, 0, 0);
+	return call_finish(e, 0, SEEN_NONE);
 }
 
 // put_rows gives every other rank the chunk at this offset of its block in from.
@@ -132,7 +132,7 @@ int ring_scatter(struct engine *e, const struct call *c) {
 		else TRY(take_row(e, c->root, (char *)c->recv + at, part, streaming, at == 0));
 	}
 	if (e->me == c->root && c->send != c->recv) copy(c->recv, (const char *)c->send + block * (size_t)e->me, block, streaming);
-	return call_finish(e, streaming, 0);
+	return call_finish(e, streaming, e->me == c->root ? SEEN_NONE : SEEN_ROOT);
 }
 
 // alltoall_step puts the chunk at this offset for everybody and moves our own.
@@ -159,5 +159,5 @@ int ring_alltoall(struct engine *e, const struct call *c) {
 			TRY(take_row(e, i, to, smaller(chunk, block - behind), streaming, behind == 0));
 		}
 	}
-	return call_finish(e, streaming, 1);
+	return call_finish(e, streaming, SEEN_ALL);
 }

@@ -171,7 +171,7 @@ int pair_gatherv(struct engine *e, const struct call *c) {
 	TRY(begin(e, c));
 	if (e->me != c->root) {
 		TRY(pair_send(e, c));
-		return call_end(e, 0);
+		return call_end(e, SEEN_NONE);
 	}
 	for (int i = 0; i < e->n; i++) {
 		char *to = (char *)c->recv + offset_in(c->counts, i, size);
@@ -184,7 +184,7 @@ int pair_gatherv(struct engine *e, const struct call *c) {
 		TRY(recv_begin(e, c, i, to, count));
 		TRY(exchange(e, &none, &in, 1));
 	}
-	return call_end(e, 0);
+	return call_end(e, SEEN_NONE);
 }
 
 int pair_scatterv(struct engine *e, const struct call *c) {
@@ -192,7 +192,7 @@ int pair_scatterv(struct engine *e, const struct call *c) {
 	TRY(begin(e, c));
 	if (e->me != c->root) {
 		TRY(pair_recv(e, c));
-		return call_end(e, 0);
+		return call_end(e, SEEN_NONE);
 	}
 	for (int i = 0; i < e->n; i++) {
 		const char *from = (const char *)c->send + offset_in(c->counts, i, size);
@@ -205,7 +205,7 @@ int pair_scatterv(struct engine *e, const struct call *c) {
 		TRY(send_begin(e, c, i, from, count));
 		TRY(exchange(e, &out, &none, 1));
 	}
-	return call_end(e, 0);
+	return call_end(e, SEEN_NONE);
 }
 
 // alltoallv_with exchanges our blocks with the rank that is that far ahead of us and the one that is as far behind.
@@ -228,5 +228,5 @@ int pair_alltoallv(struct engine *e, const struct call *c) {
 	char *to = (char *)c->recv + offset_in(c->recv_counts, e->me, size);
 	const char *own = (const char *)c->send + offset_in(c->send_counts, e->me, size);
 	move_own(to, own, (size_t)c->send_counts[e->me] * size);
-	return call_end(e, 0);
+	return call_end(e, SEEN_NONE);
 }

@@ -38,7 +38,7 @@ int flat_allreduce(struct engine *e, const struct call *c) {
 		reduce_inputs(e, c, out + i * chunk, NULL, part, streaming);
 		release_all(e);
 	}
-	return call_finish(e, streaming, 1);
+	return call_finish(e, streaming, SEEN_ALL);
 }
 
 // A block is what the ranks reduce together in one step: a slice for each of them.
@@ -135,7 +135,7 @@ static int sliced(struct engine *e, const struct call *c, slice_work *step, slic
 		if (j >= LOOK_AHEAD && j - LOOK_AHEAD < s.blocks) TRY(step(e, c, &s, j - LOOK_AHEAD, streaming));
 		if (j >= 2 * LOOK_AHEAD) TRY(collect(e, c, &s, j - 2 * LOOK_AHEAD, streaming));
 	}
-	return call_finish(e, streaming, 1);
+	return call_finish(e, streaming, SEEN_ALL);
 }
 
 // sliced_allreduce: in each block every rank reduces the slice that it owns and gives the result to all, so that each element is reduced once.
@@ -168,7 +168,7 @@ int flat_reduce(struct engine *e, const struct call *c) {
 		reduce_inputs(e, c, (char *)c->recv + j * chunk, NULL, part, streaming);
 		release_all(e);
 	}
-	return call_finish(e, streaming, e->me == c->root);
+	return call_finish(e, streaming, e->me == c->root ? SEEN_ALL : SEEN_NONE);
 }
 
 // reduce_step is sliced_step for one receiver: the root keeps its slice, the others put theirs into their rings.
@@ -242,5 +242,5 @@ int ring_reducescatter(struct engine *e, const struct call *c) {
 		if (part) reduce_inputs(e, c, out + i * chunk, NULL, part, streaming);
 		release_all(e);
 	}
-	return call_finish(e, streaming, own > 0);
+	return call_finish(e, streaming, own > 0 ? SEEN_ALL : SEEN_NONE);
 }
