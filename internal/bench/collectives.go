@@ -54,12 +54,12 @@ type callComparison struct {
 }
 
 func collectives(b *bench) error {
-	c := &callComparison{bench: b, rounds: b.scale(9), batch: 20 * time.Millisecond, probe: newProbe(2 * time.Minute)}
+	c := &callComparison{bench: b, rounds: 9, batch: 20 * time.Millisecond, probe: newProbe(2 * time.Minute)}
 	ranks, each := []int{2, 4}, []int{1, 2}
 	sizes := []int{4, 8, 64, 256, kib, 4 * kib, 16 * kib, 64 * kib, 256 * kib, mib, 4 * mib, 16 * mib, 64 * mib}
 	hostSizes := []int{4, 4 * kib, 64 * kib, mib, 64 * mib}
 	if b.quick {
-		c.rounds, c.batch, c.probe.patience = b.scale(3), 8*time.Millisecond, 8*time.Second
+		c.rounds, c.batch, c.probe.patience = 3, 8*time.Millisecond, 8*time.Second
 		each, sizes = nil, []int{8, 4 * kib, 64 * kib, mib, 16 * mib, 64 * mib}
 	}
 	table := b.table("collectives of float32, µs a call: minimum / median", "ranks", "operation", "bytes", "comm",
@@ -275,8 +275,9 @@ func (r *row) measure(c *callComparison, table *report) error {
 	if r.each == 0 && (r.operation == "allreduce" || r.operation == "reducescatter") {
 		names = append(names, allocated)
 	}
-	for round := 0; round < c.rounds || round < 2*c.rounds && r.fast() < c.rounds && c.probe.patience > 0; round++ {
-		begin, before := time.Now(), c.probe.awaitFast()
+	enough, more := c.scale(c.rounds), c.nextRow(2*c.rounds)
+	for round := 0; more(round) && (round < enough || r.fast() < enough); round++ {
+		before := c.probe.awaitFast()
 		for turn := range names {
 			name := names[(turn+round)%len(names)]
 			s := r.sessions[name]
@@ -299,9 +300,6 @@ func (r *row) measure(c *callComparison, table *report) error {
 				delete(r.figures, name)
 				before = c.probe.read()
 			}
-		}
-		if round >= c.rounds {
-			c.probe.patience -= time.Since(begin)
 		}
 	}
 	return nil
@@ -392,29 +390,15 @@ func (r *row) best(of func(samples) float64) float64 {
 	return all.min()
 }
 
-// target returns the largest acceptable multiples of the best rival's minimum and median, or those of against, for
-// comm.
-func (r *row) target(shared bool) (least, middle float64, against string) {
-	reduces := r.operation == "allreduce" || r.operation == "reducescatter"
+// target returns the largest acceptable multiple of the best rival's figures.
+func (r *row) target() float64 {
 	switch {
-	case r.each > 1:
-		return 2, 2, ""
-	case r.each == 1 && r.bytes >= mib:
-		return 1.25, 1.25, raw // at least 80 % of raw TCP
-	case r.each == 1:
-		return 1.15, 1.15, mpich
-	case r.ranks > 2:
-		return 0.9, 1.2, ""
-	case shared && r.bytes >= 64*kib:
-		return 0.2, 0.2, ""
-	case reduces && r.bytes >= 16*mib:
-		return 0.3, 0.3, ""
-	case reduces && r.bytes >= 64*kib && r.bytes <= mib:
-		return 0.67, 0.67, ""
-	case (r.operation == "allgather" || r.operation == "alltoall") && r.bytes == mib:
-		return 1.1, 1.1, ""
+	case r.operation != "allreduce" || r.each > 0 || r.bytes < 64*kib:
+		return 1
+	case r.bytes < 16*mib:
+		return 0.67
 	}
-	return 1, 1, ""
+	return 0.4
 }
 
 // write writes a row for comm, and one for comm with allocated memory.
@@ -431,23 +415,17 @@ func (r *row) write(table *report) {
 		if r.each > 0 {
 			ranks, bare = r.each, r.figures[raw]
 		}
-		least, middle, against := r.target(name == allocated)
-		best, bestMedian := r.best(samples.min), r.best(samples.median)
-		other, otherMedian, target := best, bestMedian, fmt.Sprintf("≤ %g, %g", least, middle)
-		if against != "" {
-			other, otherMedian = r.figures[against].figure(samples.min), r.figures[against].figure(samples.median)
-			target = fmt.Sprintf("≤ %g × %s", least, against)
-		}
+		target, best, bestMedian := r.target(), r.best(samples.min), r.best(samples.median)
 		mine, median, reached := f.figure(samples.min), f.figure(samples.median), noFigure
-		if other > 0 {
-			reached = verdict(mine <= least*other, median <= middle*otherMedian)
+		if best > 0 {
+			reached = verdict(mine <= target*best, median <= target*bestMedian)
 		}
 		slow := ""
 		if r.fast() < len(f.all)/2 {
 			slow = fmt.Sprintf("slow machine: %d of %d batches count", r.fast(), len(f.all))
 		}
 		table.row(ranks, title, r.bytes, f, r.figures[openMPI], r.figures[mpich], r.figures[gloo], bare,
-			ratio(mine, best), ratio(median, bestMedian), target, reached,
+			ratio(mine, best), ratio(median, bestMedian), goal{ratio: target}, reached,
 			fmt.Sprintf("%.2f", f.allocations.min()), slow)
 	}
 }

@@ -26,10 +26,12 @@ type series struct {
 	failed int // runs with a status other than 0
 }
 
-// interleave runs the peers in turn. Each round starts with another peer; a first round only warms up caches.
-func interleave(rounds int, peers []peer) ([]series, error) {
-	all := make([]series, len(peers))
-	for round := -1; round < rounds; round++ {
+// interleave runs the peers in turn, for the given number of rounds at most. Each round starts with another peer; a
+// first one only warms up caches.
+func (b *bench) interleave(rounds int, peers []peer) ([]series, error) {
+	all, more := make([]series, len(peers)), b.nextRow(rounds)
+	rounds = b.scale(rounds)
+	for round := -1; more(round); round++ {
 		for turn := range peers {
 			i := (turn + max(round, 0)) % len(peers)
 			p := peers[i]
@@ -63,7 +65,7 @@ func (p peer) takesPart(round, rounds int) bool {
 	if p.runs == 0 || p.runs >= rounds {
 		return true
 	}
-	return round >= 0 && (round+1)*p.runs/rounds != round*p.runs/rounds
+	return round >= 0 && round*p.runs%rounds < p.runs
 }
 
 // comparisons starts a table for compare.
@@ -80,7 +82,7 @@ func (b *bench) compare(r *report, what string, rounds int, peers ...peer) ([]se
 		}
 		return p.argv[0] == "" || p.name != ours && !listed(b.with, p.name)
 	})
-	all, err := interleave(b.scale(rounds), peers)
+	all, err := b.interleave(rounds, peers)
 	if err != nil {
 		return nil, err
 	}

@@ -221,8 +221,12 @@ func (b *bench) idleHosts(r *report, hosts int) error {
 
 // runInside runs a workload of this program through a command that enters hosts or nodes.
 func (b *bench) runInside(inside, workload string, command func(argv ...string) *exec.Cmd) error {
+	var within time.Duration
+	if !b.until.IsZero() {
+		within = max(time.Until(b.until), time.Second)
+	}
 	c := command(b.self, "-inside", inside, "-gorun", b.gorun, "-json", b.json, "-rounds", fmt.Sprint(b.rounds),
-		"-n", b.only, "-peers", b.with, fmt.Sprint("-page=", b.page), workload)
+		"-within", within.String(), "-n", b.only, "-peers", b.with, fmt.Sprint("-page=", b.page), workload)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	return c.Run()
 }

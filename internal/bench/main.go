@@ -27,6 +27,7 @@ import (
 type workload struct {
 	name, measures string
 	minutes        float64 // that it takes on two idle CPUs with -quick
+	rows           int     // that it measures then, each in several rounds
 	run            func(*bench) error
 }
 
@@ -34,16 +35,16 @@ type workload struct {
 // again.
 func workloads() []workload {
 	return []workload{
-		{"launch", "N × /bin/true on this host", 4, launches},
-		{"mpi", "an MPI program that starts, meets and ends", 3, mpiLaunches},
-		{"join", "from exec to the end of the first barrier", 1.5, joins},
-		{"pytorch", "4 ranks of PyTorch: init_process_group, all_reduce, exit", 1.5, pytorch},
-		{"hosts", "/bin/true on each of N hosts over SSH", 5, overHosts},
-		{"slurm", "16 × /bin/true on 4 nodes of Slurm", 3, inSlurm},
-		{"memory", "a launcher whose ranks stand still", 1, memory},
-		{"output", "4 ranks that print 256 MB each, to /dev/null", 0.5, output},
-		{"store", "the rendezvous store beside PyTorch's", 4, stores},
-		{"collectives", "calls of package comm", 6, collectives},
+		{"launch", "N × /bin/true on this host", 4, 5, launches},
+		{"mpi", "an MPI program that starts, meets and ends", 3, 6, mpiLaunches},
+		{"join", "from exec to the end of the first barrier", 1.5, 3, joins},
+		{"pytorch", "4 ranks of PyTorch: init_process_group, all_reduce, exit", 1.5, 1, pytorch},
+		{"hosts", "/bin/true on each of N hosts over SSH", 5, 8, overHosts},
+		{"slurm", "16 × /bin/true on 4 nodes of Slurm", 3, 1, inSlurm},
+		{"memory", "a launcher whose ranks stand still", 1, 1, memory},
+		{"output", "4 ranks that print 256 MB each, to /dev/null", 0.5, 1, output},
+		{"store", "the rendezvous store beside PyTorch's", 4, 4, stores},
+		{"collectives", "calls of package comm", 6, 86, collectives},
 	}
 }
 
@@ -57,6 +58,9 @@ type bench struct {
 	quick  bool
 	page   bool   // print missed targets alone
 	inside string // where this program was started again: the directory of a set of hosts, or "slurm"
+
+	until time.Time // when the workload's time is over; zero: never
+	rows  int       // of it that are not measured yet
 
 	reports []*report
 }
@@ -98,7 +102,7 @@ func usage() {
 
 // run measures the named workloads, or all.
 func (b *bench) run(gorun string, within time.Duration, names []string) error {
-	all, end, rounds := workloads(), time.Now().Add(within), b.rounds
+	all, end := workloads(), time.Now().Add(within)
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(w workload) bool { return w.name == name }) {
 			return fmt.Errorf("%q is not a workload: go run ./internal/bench -h lists them", name)
@@ -121,9 +125,9 @@ func (b *bench) run(gorun string, within time.Duration, names []string) error {
 	all = slices.DeleteFunc(all, func(w workload) bool { return len(names) > 0 && !slices.Contains(names, w.name) })
 	for i, w := range all {
 		if within > 0 {
-			b.rounds = min(rounds, time.Until(end).Minutes()/minutes(all[i:]))
+			b.until = time.Now().Add(time.Duration(float64(time.Until(end)) * w.minutes / minutes(all[i:])))
 		}
-		b.reports = nil
+		b.reports, b.rows = nil, w.rows
 		if err := w.run(b); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
@@ -177,6 +181,17 @@ func (b *bench) selects(size int) bool { return listed(b.only, strconv.Itoa(size
 
 // scale applies -rounds.
 func (b *bench) scale(rounds int) int { return max(int(float64(rounds)*b.rounds), 1) }
+
+// nextRow starts a row. The function that it returns says whether to measure another round: one at least, and no more
+// when the row has had its share of the workload's time.
+func (b *bench) nextRow(rounds int) (more func(round int) bool) {
+	rounds = b.scale(rounds)
+	end := time.Now().Add(time.Until(b.until) / time.Duration(max(b.rows, 1)))
+	b.rows--
+	return func(round int) bool {
+		return round < rounds && (round <= 0 || b.until.IsZero() || time.Now().Before(end))
+	}
+}
 
 // listed reports whether a comma-separated list is empty or has a word.
 func listed(list, word string) bool {

@@ -70,7 +70,8 @@ func output(b *bench) error {
 		{name: "forkloop", argv: []string{b.forkloop, n}},
 		{name: "hydra", argv: []string{b.hydra, "-n", n}},
 	}
-	for range b.scale(rounds) {
+	more := b.nextRow(rounds)
+	for round := 0; more(round); round++ {
 		for i := range paths {
 			p := &paths[i]
 			if p.argv[0] == "" {

@@ -21,7 +21,7 @@ const (
 // machines are slow for seconds at a time: when their host moves their CPUs apart, a flag takes five times as long.
 type probe struct {
 	readings []time.Duration // sorted
-	patience time.Duration   // how much longer to wait for fast moments and repeat slow rounds
+	patience time.Duration   // how much longer to wait for fast moments
 	rounds   chan int32      // the flag's last value of each reading
 	ping     atomic.Int32
 	_        [128]byte // keeps the flags in different cache lines

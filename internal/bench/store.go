@@ -189,7 +189,8 @@ type figure struct {
 // for each figure, with the CPU time per client.
 func (r *storeComparison) alternate(rounds int, figures []figure, mode string, args ...string) error {
 	measured, cpu := make([]pair, len(figures)), pair{}
-	for round := range r.scale(rounds) {
+	more := r.nextRow(rounds)
+	for round := 0; more(round); round++ {
 		for turn := range r.servers {
 			i := (turn + round) % len(r.servers)
 			if err := r.awaitIdle(); err != nil {
