@@ -118,7 +118,7 @@ func (a *Agent) firstError() (first *spec.Exit) {
 // addNodeDetails adds to a failed rank's exit what only its node knows.
 func (j *job) addNodeDetails(e *spec.Exit, row wire.Row) {
 	e.ErrorFile, e.RaisedAt = j.readErrorFile(row)
-	e.OthersBehind = e.SignalledAt.IsZero() && j.othersBehind(e.PID)
+	e.OthersBehind = e.SignalledAt.IsZero() && j.othersBehind(e.PID, process.Describe)
 	if j.logs != nil && !row.Spawned {
 		e.LastLines = j.logs.Last(row.LocalRank, lastLines)
 	}
@@ -137,15 +137,16 @@ const (
 )
 
 // othersBehind reports whether ranks of this node are behind one that has failed.
-func (j *job) othersBehind(pid int) bool {
-	failed, err := process.Describe(pid) // not reaped yet
-	rows := j.rows()
-	return err == nil && slices.ContainsFunc(rows[:min(len(rows), maxBehindReads)], func(row wire.Row) bool {
+func (j *job) othersBehind(pid int, describe func(pid int) (process.Proc, error)) bool {
+	failed, err := describe(pid) // not reaped yet
+	reads := 0
+	return err == nil && slices.ContainsFunc(j.rows(), func(row wire.Row) bool {
 		r := j.rank(row.Rank)
-		if r == nil || r.end.Load() != nil {
+		if r == nil || r.end.Load() != nil || reads == maxBehindReads {
 			return false
 		}
-		other, err := process.Describe(int(r.pid.Load()))
+		reads++
+		other, err := describe(int(r.pid.Load()))
 		return err == nil && isBehind(other, failed)
 	})
 }
