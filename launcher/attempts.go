@@ -52,9 +52,7 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 		result.Attempts = before
 		lost := s.lostNodes()
 		if result.Cause == job.CauseRank || result.Cause == job.CauseNode {
-			for _, n := range lost {
-				s.recordFailure(n, n.lossText(n.err))
-			}
+			s.countMembers(lost, &budget)
 		}
 		returning, leaving, enough := s.replaceable(lost)
 		if !enough && len(s.left) > 0 { // some that left may be back
@@ -84,6 +82,7 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 			next = fmt.Sprintf("attempt %d", s.ids.Attempt+1)
 		}
 		s.reportRestart(before[len(before)-1].Summary(), result.Cause, next, delay, leaving)
+		s.grow()
 		s.monitor.setPaused(true)
 		if !s.awaitRestart(ctx, delay, returning, earlier, began, &result) {
 			last := len(before) - 1
@@ -123,6 +122,17 @@ func (s *session) restartBudget() job.RestartBudget {
 		b.NodeLosses = len(s.nodes) - m
 	}
 	return b
+}
+
+// countMembers records the failures of lost nodes and admits others. Unless the user limits losses, each of those may
+// be lost, too.
+func (s *session) countMembers(lost []*node, budget *job.RestartBudget) {
+	for _, n := range lost {
+		s.recordFailure(n, n.lossText(n.err))
+	}
+	if came := s.admit(len(lost)); s.spec.Restarts.NodeLosses == 0 {
+		budget.NodeLosses += came
+	}
 }
 
 // reportTimes says, as a detail, how long the attempt's phases took.

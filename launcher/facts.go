@@ -27,7 +27,7 @@ func (s *session) queryNodes() error {
 		err = s.checkNodes()
 	}
 	s.spec.CountSlots(factsOf(s.nodes))
-	if err != nil || len(s.nodes) == 1 {
+	if err != nil || len(s.nodes) == 1 && s.listener == nil {
 		return err
 	}
 	s.warnDuplicates()

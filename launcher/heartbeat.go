@@ -66,4 +66,12 @@ func (n *node) abandon(why string) {
 	}
 }
 
+// dismiss has a node that joined end its part of the job.
+func (n *node) dismiss(code int, why string) {
+	if n.abandoned.CompareAndSwap(nil, why) {
+		_ = n.link.Send(&wire.JobEnded{Code: code})
+		n.markLost(errAbandoned)
+	}
+}
+
 var errAbandoned = errors.New("silent")

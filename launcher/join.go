@@ -54,7 +54,10 @@ func (s *session) joinConfig() (join.Config, error) {
 		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist,
 		RankPerNode: s.spec.IsTask(),
 		Notify:      s.settings.notify,
-		Self:        join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
+		LastCall:    cmp.Or(j.LastCall, job.DefaultLastCall),
+		Self: join.Hello{
+			ID: j.ID, NumNodes: j.NumNodes, MinNodes: s.spec.MinNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host,
+		},
 	}
 	if strings.Contains(strings.ReplaceAll(j.From, "_", "-"), "--rdzv-endpoint") {
 		cfg.AddrOption = fmt.Sprintf("--rdzv-endpoint ADDR:%d", j.Port)
@@ -117,20 +120,27 @@ func (s *session) addMembers(members []*join.Member) error {
 	s.nodes = append(s.nodes, here)
 	s.serveLocally(here)
 	for _, m := range members {
-		n := &node{host: hosts.Host{Name: printable.Text(m.Hello.Host), Address: m.Hello.Addr}, joined: true}
-		if n.name = n.host.Name; s.spec.IsTask() {
-			n.host.Name = cmp.Or(printable.Text(m.Hello.NodeID), n.host.Name)
-			n.name = fmt.Sprintf("rank %d's gorun on %s", len(s.nodes), n.host.Name)
-		}
-		n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
-		n.notify = func(text string) { s.settings.notify(n.name + ": " + text) }
-		n.setLink(wire.NewLink(reach.Queued(m.Conn)), s.memberKind())
-		s.traceFrames(n)
-		n.listen()
-		s.nodes = append(s.nodes, n)
+		s.nodes = append(s.nodes, s.newMember(m))
+	}
+	if s.size = s.spec.Join.NumNodes; s.spec.MinNodes > 0 {
+		s.spec.NumNodes = len(s.nodes)
 	}
 	s.heartbeat.start(&s.spec, s.nodes)
-	return s.forEach(func(n *node) error { return n.send(&wire.Ping{Sent: time.Now()}) })
+	return s.forEachNeeded(func(n *node) error { return n.send(&wire.Ping{Sent: time.Now()}) })
+}
+
+func (s *session) newMember(m *join.Member) *node {
+	n := &node{host: hosts.Host{Name: printable.Text(m.Hello.Host), Address: m.Hello.Addr}, joined: true}
+	if n.name = n.host.Name; s.spec.IsTask() {
+		n.host.Name = cmp.Or(printable.Text(m.Hello.NodeID), n.host.Name)
+		n.name = fmt.Sprintf("rank %d's gorun on %s", len(s.nodes), n.host.Name)
+	}
+	n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
+	n.notify = func(text string) { s.settings.notify(n.name + ": " + text) }
+	n.setLink(wire.NewLink(reach.Queued(m.Conn)), s.memberKind())
+	s.traceFrames(n)
+	n.listen()
+	return n
 }
 
 // memberKind is how far joined nodes are authenticated.
@@ -152,6 +162,9 @@ func hostname() string {
 // follow runs this node's part of a job of which another node is the head.
 func (s *session) follow(ctx context.Context) (*Result, error) {
 	j := s.joined
+	if j.Ended {
+		return &Result{ExitCode: j.Code}, nil
+	}
 	host := printable.Text(j.Host)
 	s.reportHead(host)
 	signals := make(chan syscall.Signal)
@@ -210,7 +223,11 @@ func (s *session) reportHead(host string) {
 	if s.spec.Join.EngineSignals { // else one line per node of the step
 		report = s.settings.detail
 	}
-	report(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", rank, of, host))
+	this := fmt.Sprintf("this is node %d of %d", rank, of)
+	if s.spec.MinNodes > 0 { // nodes that are lost change the numbers
+		this = "this node has joined"
+	}
+	report(fmt.Sprintf("%s; node 0 is %s, which shows what ranks print", this, host))
 }
 
 // displayRank has an agent show the output of its only rank.
@@ -300,6 +317,9 @@ func (s *session) announce(r *Result, err error) {
 		over.Code, over.Text = first.Code, first.Text
 	default:
 		over.Text = err.Error()
+	}
+	if s.listener != nil {
+		s.listener.Dismiss(over.Code)
 	}
 	_ = s.forEach(func(n *node) error {
 		if n.joined && n.link.Send(&over) == nil {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"gorun/env/plan"
+	"gorun/launcher/hosts"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -44,7 +46,7 @@ func (s *session) replaceable(lost []*node) (returning, leaving []*node, ok bool
 // returns what becomes of the job.
 func (s *session) leave(n *node, spares []*node) (change string) {
 	own := s.ownNodes()
-	nodes, list := slices.Clone(s.nodes), slices.Clone(s.spec.Hosts)
+	nodes := slices.Clone(s.nodes)
 	gone := slices.Index(nodes, n)
 	change = plural(own-1, "node") + " left"
 	if gone >= own {
@@ -56,17 +58,30 @@ func (s *session) leave(n *node, spares []*node) (change string) {
 		}
 		at := slices.Index(nodes, spares[0])
 		nodes[gone], nodes[at] = nodes[at], nodes[gone]
-		list[gone], list[at] = list[at], list[gone]
 		gone = at
 	} else if s.spec.NumNodes > 0 {
 		s.spec.NumNodes = own - 1
 	}
-	nodes = slices.Delete(nodes, gone, gone+1)
-	s.nodes, s.spec.Hosts = nodes, slices.Delete(list, gone, gone+1)
+	s.setNodes(slices.Delete(nodes, gone, gone+1))
 	s.left = append(s.left, n)
+	return change
+}
+
+// setNodes changes the nodes of the job, and its hosts with them, where it has a list of hosts.
+func (s *session) setNodes(nodes []*node) {
+	var list []hosts.Host
+	for _, n := range nodes {
+		host := n.host
+		if at := slices.Index(s.nodes, n); at >= 0 && at < len(s.spec.Hosts) {
+			host = s.spec.Hosts[at] // with its slots
+		}
+		list = append(list, host)
+	}
+	if s.nodes = nodes; len(s.spec.Hosts) > 0 {
+		s.spec.Hosts = list
+	}
 	s.heartbeat.nodes.Store(&nodes)
 	s.membersChanged = true
-	return change
 }
 
 // readmitTime is how long a restart waits for hosts that may be back.
@@ -81,7 +96,7 @@ func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duratio
 	back := make([]*node, len(nodes))
 	var busy sync.WaitGroup
 	for i, n := range nodes {
-		if !n.rejected && n.engine == nil && !errors.As(n.err, new(*wire.ViolationError)) {
+		if !n.rejected && n.engine == nil && !n.joined && !errors.As(n.err, new(*wire.ViolationError)) {
 			busy.Go(func() {
 				back[i] = n.again(s.settings.notify)
 				if err := s.reconnect(ctx, n, back[i]); err != nil {
@@ -103,11 +118,57 @@ func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duratio
 			s.spec.NumNodes++
 		}
 		s.settings.notify(text)
-		all := slices.Insert(slices.Clone(s.nodes), own, n)
-		s.nodes, s.spec.Hosts = all, slices.Insert(slices.Clone(s.spec.Hosts), own, n.host)
+		s.setNodes(slices.Insert(slices.Clone(s.nodes), own, n))
 		s.left = slices.DeleteFunc(slices.Clone(s.left), func(gone *node) bool { return gone == nodes[i] })
-		s.heartbeat.nodes.Store(&all)
-		s.membersChanged = true
+	}
+}
+
+// admitLimit is how long a node that has waited may take to describe itself.
+const admitLimit = 5 * time.Second
+
+// admit has nodes that wait join the job, as many as it lacks without those lost. They are spares until grow. It
+// returns how many have come.
+func (s *session) admit(lost int) (number int) {
+	if s.listener == nil || s.spec.MinNodes == 0 {
+		return 0
+	}
+	var busy sync.WaitGroup
+	var fresh []*node
+	for _, m := range s.listener.Admit(max(0, s.size-len(s.nodes)+lost)) {
+		fresh = append(fresh, s.newMember(m))
+	}
+	errs, hello := make([]error, len(fresh)), s.hello()
+	for i, n := range fresh {
+		busy.Go(func() {
+			errs[i] = n.within(admitLimit, "its state", func() error {
+				if err := n.send(s.helloFor(n, hello)); err != nil {
+					return err
+				}
+				return s.receiveFacts(n)
+			})
+		})
+	}
+	busy.Wait()
+	nodes := slices.Clone(s.nodes)
+	for i, n := range fresh {
+		if errs[i] != nil {
+			s.settings.notify(fmt.Sprintf("%s cannot join: %s", n.name, flatten(errs[i])[0].Text))
+			n.close()
+			continue
+		}
+		s.settings.notify(n.name + " joins the job")
+		nodes = append(nodes, n)
+	}
+	if number = len(nodes) - len(s.nodes); number > 0 {
+		s.setNodes(nodes)
+	}
+	return number
+}
+
+// grow gives nodes that have joined, and have no lost node's ranks, ranks behind all others.
+func (s *session) grow() {
+	if s.listener != nil && s.spec.MinNodes > 0 {
+		s.spec.NumNodes = min(s.size, len(s.nodes))
 	}
 }
 
@@ -159,6 +220,11 @@ func (s *session) meet() (err error) {
 	s.masterAddr, s.peers, s.membersChanged = "", nil, false
 	if len(s.nodes) == 1 {
 		s.rank0Node, s.nodes[0].facts.Endpoint = 0, plan.Endpoint{}
+		if s.listener != nil {
+			if at := s.listener.Addr().Addr(); !at.IsUnspecified() { // else ranks take the loopback address
+				s.masterAddr, s.peers = at.String(), []netip.Prefix{netip.PrefixFrom(at, at.BitLen())}
+			}
+		}
 		return nil
 	}
 	if s.rank0Node, err = job.HostOfRank0(&s.spec, factsOf(s.nodes)); err != nil {

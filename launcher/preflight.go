@@ -76,9 +76,10 @@ func (s *session) checkNodes() error {
 }
 
 // heedsQuarantine reports whether failures of hosts count, and hosts that failed are left out. A resource manager has
-// its own list of such hosts.
+// its own list of such hosts, and nodes that join are others' choice.
 func (s *session) heedsQuarantine() bool {
-	return s.settings.quarantine != "" && (s.spec.MinNodes > 0 || s.spec.Check) && !s.spec.StartedByEngine()
+	return s.settings.quarantine != "" && (s.spec.MinNodes > 0 || s.spec.Check) && !s.spec.StartedByEngine() &&
+		s.spec.Join == nil
 }
 
 // recordFailure adds a failure of a node for all jobs of the user.

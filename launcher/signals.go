@@ -40,6 +40,10 @@ func (h *head) onSignal(n *node, m wire.Signal) error {
 		return wire.Violation("it forwarded signal %d, which no gorun forwards", int(sig))
 	case n.kind == wire.PeerUnauthenticated && !job.Ends(sig): // it may end the job, as its loss does
 		return nil
+	case job.Ends(sig) && h.spec.MinNodes > 0: // it alone is to end
+		name, _ := diagnosis.SignalName(sig)
+		n.dismiss(128+int(sig), "its gorun received "+name)
+		return nil
 	case job.Ends(sig) && !h.spec.IsTask():
 		name, _ := diagnosis.SignalName(sig)
 		n.notify("its gorun received " + name)

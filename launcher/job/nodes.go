@@ -17,7 +17,7 @@ func (s *Spec) chosen(facts []Facts) ([]Facts, error) {
 	}
 	switch n := s.NumNodes; {
 	case n == 0 || len(s.Hosts) == 0:
-		return facts, nil
+		return facts[:s.OwnNodes(len(facts))], nil
 	case n > len(facts):
 		return nil, fmt.Errorf("--nnodes %d: the job has %s%s", n, plural(len(facts), "host"), inParentheses(s.HostsFrom))
 	default:

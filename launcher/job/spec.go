@@ -38,7 +38,7 @@ type Spec struct {
 	// PerNode is the requested number of ranks on each node (--nproc-per-node).
 	PerNode Count
 	// NumNodes is the requested number of nodes (--nnodes); 0: any. With MinNodes further Hosts are spares, which take
-	// the places of lost nodes.
+	// the places of lost nodes; in a job that nodes join, those that come later.
 	NumNodes int
 	// MinNodes is the number of nodes below which the job ends when nodes are lost; 0: it ends without any of them.
 	MinNodes int
@@ -180,6 +180,9 @@ const (
 	DefaultConnectTimeout = 8 * time.Second
 )
 
+// DefaultLastCall is torchrun's.
+const DefaultLastCall = 30 * time.Second
+
 // JoinSpec is one node's view of a job whose nodes meet at an endpoint.
 type JoinSpec struct {
 	// NodeRank is this node's number. With -1 the owner of the endpoint's address is node 0 and the others get
@@ -206,6 +209,8 @@ type JoinSpec struct {
 	NodeID string
 	// Host is this node's address for the others (--local-addr); "": found from its interfaces.
 	Host string
+	// LastCall is how long node 0 waits for further nodes once Spec.MinNodes are there; 0 means DefaultLastCall.
+	LastCall time.Duration
 	// Timeout is how long this node waits for node 0, and node 0 for the others; 0 means DefaultJoinTimeout.
 	Timeout time.Duration
 	// From is the source of all this, for messages.

@@ -150,6 +150,7 @@ func (a *Agent) handle(f wire.Frame) error {
 	case wire.TypePing:
 		return with(f, a.pong)
 	case wire.TypeJobEnded:
+		a.lease.dismissed.Store(true)
 		return with(f, func(o wire.JobEnded) error { return &OverError{o.Code, o.Text, a.firstError()} })
 	case wire.TypeExchange:
 		return with(f, a.exchange)

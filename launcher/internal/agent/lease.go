@@ -18,6 +18,7 @@ type lease struct {
 	missed     atomic.Int32 // looks that saw nothing new
 	paused     atomic.Bool  // the head is suspended
 	expired    atomic.Bool
+	dismissed  atomic.Bool  // the head does without this node
 	limit      atomic.Int64 // a time.Duration
 }
 
@@ -63,9 +64,9 @@ func (l *lease) renew() {
 func (l *lease) pause() { l.paused.Store(true) }
 
 // grace returns the grace period of ranks after the connection has ended: none if it was closed, which means that
-// the head was killed; some if the lease has expired.
+// the head was killed; some if the lease has expired, or if this node leaves the job.
 func (l *lease) grace() time.Duration {
-	if l.expired.Load() {
+	if l.expired.Load() || l.dismissed.Load() {
 		return maxLostGrace
 	}
 	return 0

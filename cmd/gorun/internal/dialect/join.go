@@ -55,12 +55,9 @@ func (p *Line) joins() bool {
 
 // resolveNodes settles which nodes the job has: named hosts, nodes that join each other, or this one.
 func (p *Line) resolveNodes() {
-	if p.MayLoseNodes() && !p.hostsGiven() && !p.engine.hosts {
-		way := "leave it out"
-		if n := p.Spec.NumNodes; n > 0 {
-			way = fmt.Sprintf("give a fixed number, --nnodes %d", n)
-		}
-		p.problem("%s: a job can do without nodes only if gorun starts them: add -H or --hostfile, or %s", p.elasticFrom, way)
+	if p.MayLoseNodes() && !p.hostsGiven() && !p.engine.hosts && (p.spares > 0 || !p.joins() || p.tasks() != nil) {
+		p.problem("%s: a job can do without nodes only if gorun starts them or they join: add -H or --hostfile, or leave it "+
+			"out", p.elasticFrom)
 		return
 	}
 	switch t := p.tasks(); {
@@ -98,7 +95,7 @@ func (p *Line) resolveJoin() {
 	spec := &p.Spec
 	j := &job.JoinSpec{
 		NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.localAddr.value,
-		Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom,
+		Timeout: p.conf.joinTimeout(p.backend), LastCall: p.conf.lastCall, From: p.nodesFrom,
 	}
 	if t := p.engineTask(); t != nil { // one step for each node
 		j.Munge, j.MungeSocket = t.Munge, t.MungeSocket
@@ -230,6 +227,7 @@ const (
 // that nodes wait for each other.
 type rdzvConf struct {
 	static, c10d time.Duration // timeout, join_timeout
+	lastCall     time.Duration
 	isHost       isHost
 	from         string
 }
@@ -242,9 +240,9 @@ func (c rdzvConf) joinTimeout(backend string) time.Duration {
 	return cmp.Or(c.static, c.c10d)
 }
 
-// idleRdzvKeys are keys of --rdzv-conf without effect: gorun has no second phase of joining, and its own heartbeats.
+// idleRdzvKeys are keys of --rdzv-conf without effect: gorun has its own heartbeats.
 var idleRdzvKeys = []string{
-	"last_call_timeout", "close_timeout", "heartbeat_timeout", "keep_alive_interval", "keep_alive_max_attempt",
+	"close_timeout", "heartbeat_timeout", "keep_alive_interval", "keep_alive_max_attempt",
 	"read_timeout", "cas_backoff_max_seconds",
 }
 
@@ -281,6 +279,8 @@ func (c *rdzvConf) set(key, value string) (known bool, err error) {
 		c.static, err = within(time.Second, maxJoinTimeout)(value)
 	case "join_timeout":
 		c.c10d, err = within(time.Second, maxJoinTimeout)(value)
+	case "last_call_timeout":
+		c.lastCall, err = within(time.Second, maxJoinTimeout)(value)
 	case "is_host":
 		var on bool
 		if on, err = parseSwitch(value); on {

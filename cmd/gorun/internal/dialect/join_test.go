@@ -122,8 +122,9 @@ func TestJoinProblems(t *testing.T) {
 	for line, want := range map[string][]string{
 		"gorun --nnodes 2 x":                       {where},
 		"torchrun --nnodes 2 --master-port 5 x.py": {where},
-		"gorun --nnodes 1:2 --master-addr a x": {"--nnodes 1:2: a job can do without nodes only if gorun starts them: " +
-			"add -H or --hostfile, or give a fixed number, --nnodes 2"},
+		"gorun --nnodes 1:2 x":                     {"--nnodes 1:2" + where[len("--nnodes 2"):]},
+		"gorun --nnodes 1:2 --spares 1 --master-addr a x": {"--spares 1: a job can do without nodes only if gorun starts " +
+			"them or they join: add -H or --hostfile, or leave it out"},
 		"gorun --nnodes 2 --node-rank 2 --master-addr a x": {"--node-rank 2: the last of 2 nodes (--nnodes 2) is " +
 			"node 1"},
 		"gorun --nnodes 2 --master-addr a --master-port 0 x": {"--master-addr a --master-port 0: port 0 picks a " +

@@ -64,8 +64,8 @@ func TestProblems(t *testing.T) {
 		"gorun -H other --hostfile here.txt x":                   {"-H other: the host file does not have other"},
 		"gorun -H here --hostfile here.txt -n 5 x":               {"5 ranks are more than max-slots=4 of here (-H here)"},
 		"gorun -H here --hostfile here.txt --nproc-per-node 5 x": {"5 ranks are more than max-slots=4 of here (-H here)"},
-		"gorun --spares 1 x": {"--spares 1: a job can do without nodes only if gorun starts them: add -H or --hostfile, " +
-			"or leave it out"},
+		"gorun --spares 1 x": {"--spares 1: a job can do without nodes only if gorun starts them or they join: add -H or " +
+			"--hostfile, or leave it out"},
 		"gorun --nnodes 2:1 x":   {"--nnodes 2:1: maximum 1 is below minimum 2"},
 		"gorun --nnodes 0 x":     {"--nnodes 0: " + notRanks},
 		"gorun --nnodes 1:2:3 x": {"--nnodes 1:2:3: " + notRanks},

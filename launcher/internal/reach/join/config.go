@@ -45,6 +45,8 @@ type Config struct {
 	Self Hello
 	// NeverNode0 makes this node dial even if the address is its own.
 	NeverNode0 bool
+	// LastCall is how long node 0 waits for further nodes once Self.MinNodes are there.
+	LastCall time.Duration
 	// Timeout limits how long a node waits for node 0, and node 0 for the others; 0 is DefaultTimeout.
 	Timeout time.Duration
 	// Notify receives a line for the user, without control bytes. It is called from any goroutine and should not block;

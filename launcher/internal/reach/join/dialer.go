@@ -29,6 +29,9 @@ type Membership struct {
 	// IsInsecure says that node 0 has proved nothing: there is no secret, and it may be on another host or belong to
 	// another user.
 	IsInsecure bool
+	// Ended says that the job has ended, with Code, while this node waited for a place in it.
+	Ended bool
+	Code  int
 }
 
 // RefusedError reports that node 0 does not accept this node. Trying again would not help.
@@ -78,6 +81,7 @@ type dialer struct {
 
 	waitsForHead  sync.Once // the notice
 	waitsForNodes sync.Once
+	limit         *time.Timer // ends join after cfg.Timeout
 }
 
 // Dial connects to node 0, which may start later, and returns when all nodes have joined. It looks names up anew for
@@ -113,8 +117,11 @@ type outcome struct {
 
 // join tries all ports until one accepts this node, this job's node 0 refuses it, or time is up.
 func (d *dialer) join(parent context.Context) (*Membership, error) {
-	ctx, cancel := context.WithTimeout(parent, d.cfg.Timeout)
+	ctx, end := context.WithCancelCause(parent)
+	cancel := func() { end(nil) }
 	defer cancel()
+	d.limit = time.AfterFunc(d.cfg.Timeout, func() { end(context.DeadlineExceeded) })
+	defer d.limit.Stop()
 	ports := d.cfg.ports()
 	outcomes := make(chan outcome, len(ports))
 	failed := make(chan struct{}) // node 0 is not at the first port, or not yet
@@ -403,6 +410,10 @@ func (d *dialer) awaitWelcome(c net.Conn, port int) (*Membership, error) {
 	})
 	defer notice.Stop()
 	w, err := d.readWelcome(c, port)
+	if err == nil && w.Waits && d.cfg.Self.MinNodes > 0 {
+		notice.Stop()
+		w, err = d.awaitPlace(c, port)
+	}
 	select {
 	case err := <-foreign:
 		return nil, d.foreignError(port, err)
@@ -414,6 +425,8 @@ func (d *dialer) awaitWelcome(c net.Conn, port int) (*Membership, error) {
 		return nil, errWaits // this node's time is up
 	case err != nil:
 		return nil, err
+	case w.Ended && d.cfg.Self.MinNodes > 0:
+		return &Membership{Conn: c, Host: w.Host, Ended: true, Code: w.Code}, nil
 	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || own >= 0 && w.NodeRank != own:
 		return nil, d.refused(port, w.Host, fmt.Sprintf("it assigns the invalid node rank %d to this node", w.NodeRank))
 	}
@@ -421,6 +434,20 @@ func (d *dialer) awaitWelcome(c net.Conn, port int) (*Membership, error) {
 		return nil, d.foreignError(port, err)
 	}
 	return &Membership{Conn: c, NodeRank: w.NodeRank, Host: w.Host, IsInsecure: d.cfg.isInsecure()}, nil
+}
+
+// awaitPlace waits until the job, which runs, has a place for this node, or ends.
+func (d *dialer) awaitPlace(c net.Conn, port int) (*Welcome, error) {
+	if err := d.checkOwner(c); err != nil {
+		return nil, d.foreignError(port, err)
+	}
+	d.limit.Stop()
+	d.cfg.Notify(fmt.Sprintf("the job at %s runs; this node waits as a spare until it restarts", d.cfg.endpoint()))
+	w, err := d.readWelcome(c, port)
+	if remote.IsEnd(err) {
+		err = fatalError{fmt.Errorf("lost node 0 at %s, which this node waited for", d.cfg.endpoint())}
+	}
+	return w, err
 }
 
 // checkOwner returns an error if node 0 must belong to this user on this host, and does not.

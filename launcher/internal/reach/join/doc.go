@@ -23,6 +23,8 @@
 //	0       5         6        10
 //	| gorun | version | length | JSON …
 //
+// In a job that runs with MinNodes or more, welcome{waits} comes at once, and a second one at a restart.
+//
 // The length is in bytes, little-endian, at most 64 KiB. A node sends nothing between its hello and the welcome; if its
 // connection ends before, node 0 frees its rank.
 //

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -29,6 +30,8 @@ type Hello struct {
 	ID string `json:"id"`
 	// NumNodes is the number of nodes that the node expects.
 	NumNodes int `json:"nnodes"`
+	// MinNodes is the number of nodes that suffice, 0: all. The job then accepts nodes at any time.
+	MinNodes int `json:"min_nodes,omitempty"`
 	// NodeRank is the node's rank, -1 if it has none yet.
 	NodeRank int `json:"node_rank"`
 	// Host is the host's own name.
@@ -51,6 +54,11 @@ type Welcome struct {
 	Sealed []byte `json:"sealed,omitempty"`
 	// Refusal says why the node is not accepted, "" if it is.
 	Refusal string `json:"refusal,omitempty"`
+	// Waits says that the job runs, and that another welcome follows when it has a place for the node.
+	Waits bool `json:"waits,omitempty"`
+	// Ended says that a node that waited is no longer needed: the job has ended with Code.
+	Ended bool `json:"ended,omitempty"`
+	Code  int  `json:"code,omitempty"`
 	// Retry says that the reason for the refusal may pass.
 	Retry bool `json:"again,omitempty"`
 	// OtherJob says that node 0 may be that of another job: the node's own may be at another port.
@@ -71,10 +79,18 @@ func (h *Hello) check() error {
 	if h.NodeRank < -1 {
 		return fmt.Errorf("node_rank is %d", h.NodeRank)
 	}
-	if h.NumNodes < 1 {
-		return fmt.Errorf("nnodes is %d", h.NumNodes)
+	if h.NumNodes < 1 || h.MinNodes < 0 || h.MinNodes > h.NumNodes {
+		return fmt.Errorf("nnodes is %s", h.nodes())
 	}
 	return nil
+}
+
+// nodes is the expected number of nodes, as in --nnodes.
+func (h *Hello) nodes() string {
+	if h.MinNodes > 0 {
+		return fmt.Sprintf("%d:%d", h.MinNodes, h.NumNodes)
+	}
+	return strconv.Itoa(h.NumNodes)
 }
 
 // Name is the node's name in messages. It may hold control bytes.

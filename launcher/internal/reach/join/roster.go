@@ -31,9 +31,9 @@ func (m *Member) String() string { return fmt.Sprintf("%s (%v)", m.Hello.Name(),
 
 // roster holds the nodes that have joined so far. The head's lock guards it.
 type roster struct {
-	members  []*Member
-	complete bool          // no more members are accepted
-	started  bool          // the members belong to Wait's caller
+	members  []*Member     // once the job has started: those that wait for a place
+	complete bool          // no more members are accepted, except to wait
+	started  bool          // the first members belong to Wait's caller
 	failure  string        // why there will be no job; "" while there may be one
 	changed  chan struct{} // holds a token when members changed
 }
@@ -41,9 +41,6 @@ type roster struct {
 // closeAll closes the connections that were not handed out.
 func (r *roster) closeAll() {
 	r.failure = cmp.Or(r.failure, "node 0 has ended")
-	if r.started {
-		return
-	}
 	for _, m := range r.members {
 		m.Conn.Close()
 	}
@@ -57,11 +54,23 @@ func (h *Head) accept(c *inbound, m *Member) *Welcome {
 	if refusal := h.checkHello(m); refusal != nil {
 		return refusal
 	}
+	if h.roster.started { // the first bytes to a peer fit into the kernel's buffer
+		h.send(m, &Welcome{Waits: true})
+		h.nodeNotices.add("node %s waits until the job restarts", m)
+	}
 	h.roster.members = append(h.roster.members, m)
 	signal(h.roster.changed)
 	h.onChange(m, true)
 	h.watch(m)
 	return nil
+}
+
+// send sends a welcome to a member. Errors show at the next use of its connection.
+func (h *Head) send(m *Member, w *Welcome) {
+	w.Host = h.cfg.Self.Host
+	_ = m.Conn.SetWriteDeadline(time.Now().Add(stepTimeout))
+	_ = writeMessage(m.Conn, w)
+	_ = m.Conn.SetWriteDeadline(time.Time{})
 }
 
 func (h *Head) onChange(m *Member, here bool) {
@@ -95,8 +104,8 @@ func (h *Head) checkHello(m *Member) *Welcome {
 	case hello.Nonce != nil:
 		return refuse(
 			"it uses MUNGE, which node 0 lacks: give all nodes a token (--token-file, GORUN_TOKEN)")
-	case hello.NumNodes != own.NumNodes:
-		return refuse("it expects %d nodes, node 0 expects %d (--nnodes)", hello.NumNodes, own.NumNodes)
+	case hello.nodes() != own.nodes():
+		return refuse("it expects %s nodes, node 0 expects %s (--nnodes)", hello.nodes(), own.nodes())
 	case hello.NodeRank >= own.NumNodes:
 		return refuse("its node rank is %d, but the job has %d nodes: 0 to %d (--node-rank)", hello.NodeRank, own.NumNodes,
 			own.NumNodes-1)
@@ -112,6 +121,12 @@ func (h *Head) checkHello(m *Member) *Welcome {
 // checkRank returns a refusal if the rank, or every rank, is taken.
 func (h *Head) checkRank(m *Member) *Welcome {
 	members := h.roster.members
+	if h.roster.started && h.cfg.Self.MinNodes > 0 {
+		if len(members) >= h.cfg.Self.NumNodes {
+			return refuse("%d other nodes wait already until the job needs them", len(members))
+		}
+		return nil // a node that comes back has the rank of a node that may still seem to be here
+	}
 	if m.NodeRank > 0 {
 		same := slices.IndexFunc(members, func(o *Member) bool { return o.NodeRank == m.NodeRank })
 		if same >= 0 && !h.roster.complete {
@@ -151,7 +166,11 @@ func (h *Head) watch(m *Member) {
 		m.Conn.Close()
 		if !h.closed {
 			h.onChange(m, false)
-			h.nodeNotices.add("node %s disconnected before all nodes had joined", m)
+			before := "before all nodes had joined"
+			if h.roster.started {
+				before = "while it waited"
+			}
+			h.nodeNotices.add("node %s disconnected %s", m, before)
 		}
 	})
 }
@@ -164,13 +183,29 @@ func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 	defer deadline.Stop()
 	notice := time.NewTimer(noticeDelay)
 	defer notice.Stop()
-	for {
-		members, done := h.start()
+	lastCall := time.NewTimer(h.cfg.LastCall)
+	defer lastCall.Stop()
+	needed := h.cfg.Self.NumNodes
+	for called := false; ; {
+		members, done := h.start(needed)
 		if done {
-			h.welcome(members)
+			for _, m := range members {
+				h.send(m, &Welcome{NodeRank: m.NodeRank})
+			}
 			return members, nil
 		}
+		h.mu.Lock()
+		sufficient := h.sufficient()
+		h.mu.Unlock()
+		if sufficient != called {
+			called, needed = !called, h.cfg.Self.NumNodes
+			lastCall.Reset(h.cfg.LastCall)
+		}
 		select {
+		case <-lastCall.C:
+			if called {
+				needed = h.cfg.Self.MinNodes
+			}
 		case <-h.roster.changed:
 		case <-notice.C:
 			h.cfg.Notify(h.progress())
@@ -184,15 +219,36 @@ func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 	}
 }
 
-// start takes the members if all are there and none disconnects meanwhile.
-func (h *Head) start() (members []*Member, done bool) {
+// sufficient reports whether the job may start with the nodes that are there. The head's lock is held.
+func (h *Head) sufficient() bool {
+	return h.cfg.Self.MinNodes > 0 && len(h.roster.members) >= h.cfg.Self.MinNodes-1
+}
+
+// start takes the members if needed nodes are there and none disconnects meanwhile.
+func (h *Head) start(needed int) (members []*Member, done bool) {
 	h.mu.Lock()
-	if len(h.roster.members) < h.cfg.Self.NumNodes-1 || h.closed {
-		h.mu.Unlock()
+	defer h.mu.Unlock()
+	if len(h.roster.members) < needed-1 || h.closed {
 		return nil, false
 	}
 	h.roster.complete = true
 	members = slices.Clone(h.roster.members)
+	h.release(members)
+	if len(h.roster.members) == len(members) && !h.closed {
+		numberNodes(members, h.cfg.Self.NumNodes)
+		h.roster.started, h.roster.members = true, nil
+		return members, true
+	}
+	h.roster.complete = false
+	for _, m := range h.roster.members {
+		h.watch(m)
+	}
+	return nil, false
+}
+
+// release ends the watch over members. Those that disconnect meanwhile leave the roster. The head's lock is held, but
+// not all the time.
+func (h *Head) release(members []*Member) {
 	for _, m := range members {
 		m.released = true
 		_ = m.Conn.SetReadDeadline(time.Unix(1, 0))
@@ -203,26 +259,46 @@ func (h *Head) start() (members []*Member, done bool) {
 		_ = m.Conn.SetReadDeadline(time.Time{})
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.roster.members) == len(members) && !h.closed {
-		numberNodes(members, h.cfg.Self.NumNodes)
-		h.roster.started = true
-		return members, true
-	}
-	h.roster.complete = false
-	for _, m := range h.roster.members {
-		h.watch(m)
-	}
-	return nil, false
 }
 
-// welcome sends the nodes their ranks. Errors show at the next use of a connection.
-func (h *Head) welcome(members []*Member) {
-	for _, m := range members {
-		_ = m.Conn.SetWriteDeadline(time.Now().Add(stepTimeout))
-		_ = writeMessage(m.Conn, &Welcome{NodeRank: m.NodeRank, Host: h.cfg.Self.Host})
-		_ = m.Conn.SetWriteDeadline(time.Time{})
+// NumWaiting returns how many nodes wait for a place in the job that runs.
+func (h *Head) NumWaiting() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.roster.members)
+}
+
+// Admit welcomes up to most of the nodes that wait, those with the lowest node ranks first. Their connections are the
+// caller's.
+func (h *Head) Admit(most int) []*Member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	chosen := slices.Clone(h.roster.members)
+	slices.SortStableFunc(chosen, func(a, b *Member) int {
+		return cmp.Or(cmp.Compare(uint(a.NodeRank), uint(b.NodeRank)), compareMembers(a, b, false)) // -1: last
+	})
+	chosen = chosen[:min(len(chosen), most)]
+	h.release(chosen)
+	here := func(m *Member) bool { return slices.Contains(h.roster.members, m) }
+	chosen = slices.DeleteFunc(chosen, func(m *Member) bool { return !here(m) })
+	h.roster.members = slices.DeleteFunc(h.roster.members, func(m *Member) bool { return slices.Contains(chosen, m) })
+	for _, m := range chosen {
+		h.send(m, &Welcome{NodeRank: max(m.NodeRank, 1)})
 	}
+	return chosen
+}
+
+// Dismiss tells the nodes that wait how the job has ended.
+func (h *Head) Dismiss(code int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.roster.failure = "the job has ended"
+	for _, m := range h.roster.members {
+		m.released = true
+		h.send(m, &Welcome{Ended: true, Code: code})
+		m.Conn.Close()
+	}
+	h.roster.members = nil
 }
 
 // noticeDelay is the time after which a node reports once what it waits for.
@@ -241,6 +317,10 @@ func (h *Head) progress() string {
 // describeMembers counts and names the nodes; the head's lock is held.
 func (h *Head) describeMembers() string {
 	n, members := h.cfg.Self.NumNodes, h.roster.members
+	if h.sufficient() {
+		return fmt.Sprintf("%d of %s nodes have joined (node 0 %s); others may come for %v", len(members)+1,
+			h.cfg.Self.nodes(), h.cfg.Self.Name(), h.cfg.LastCall)
+	}
 	if h.cfg.RankPerNode {
 		return fmt.Sprintf("%d of %d processes (one rank each) have joined", len(members)+1, n) +
 			strings.Replace(missingRanks(members, n), "node rank", "rank", 1)

@@ -1,0 +1,51 @@
+package join
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A job that needs 2 of 4 nodes starts without the others after the last call; those that come later wait for a place.
+func TestElastic(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		elastic := func(port, rank int) Config {
+			cfg := settings(port, 4, rank, key)
+			cfg.Self.MinNodes, cfg.LastCall = 2, time.Millisecond
+			return cfg
+		}
+		log := newLog()
+		cfg := elastic(0, 0)
+		cfg.Notify = log.tell
+		h, err := Listen(t.Context(), cfg)
+		require.NoError(t, err)
+		defer h.Close()
+		first := come(t, t.Context(), elastic(port(h), -1))
+		require.Len(t, wait(t, h), 1)
+		<-first.done
+		require.Equal(t, 1, first.joined.NodeRank)
+
+		fixed := come(t, t.Context(), settings(port(h), 4, 1, key))
+		<-fixed.done
+		require.ErrorContains(t, fixed.err, "it expects 4 nodes, node 0 expects 2:4 (--nnodes)")
+
+		late := elastic(port(h), -1)
+		late.Notify, late.Timeout = log.tell, time.Second // waiting for a place takes any time
+		waiting := come(t, t.Context(), late)
+		second := come(t, t.Context(), elastic(port(h), 1)) // the rank of a node that may be lost
+		require.Eventually(t, func() bool { return h.NumWaiting() == 2 }, time.Minute, time.Millisecond)
+		log.await(t, "this node waits as a spare until it restarts")
+		admitted := h.Admit(1)
+		require.Len(t, admitted, 1)
+		<-second.done
+		require.NoError(t, second.err)
+		exchange(t, admitted[0].Conn, second.joined.Conn, "down")
+		require.NoError(t, admitted[0].Conn.Close())
+		h.Dismiss(7)
+		<-waiting.done
+		require.NoError(t, waiting.err)
+		require.True(t, waiting.joined.Ended)
+		require.Equal(t, 7, waiting.joined.Code)
+	})
+}

@@ -1,0 +1,124 @@
+package launcher_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/env"
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+func init() {
+	// A rank that names itself to the test and ends when the test does.
+	roles["elastic"] = func(r env.Rank) {
+		c, err := net.Dial("tcp", os.Args[1])
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(c, "attempt %d: %s is rank %d of %d\n", r.Attempt, os.Getenv("TAG"), r.Rank, r.WorldSize)
+		_, _ = io.Copy(io.Discard, c)
+	}
+}
+
+// elasticJob is a job of at most 3 nodes that come and go, each by itself.
+type elasticJob struct {
+	t     *testing.T
+	port  int
+	ranks net.Listener
+	conns []net.Conn
+}
+
+// elasticNode is one of its nodes.
+type elasticNode struct {
+	part
+	leave       context.CancelFunc
+	waits, done chan struct{}
+}
+
+// node starts a node with one rank.
+func (j *elasticJob) node(tag string, rank int) *elasticNode {
+	n := &elasticNode{waits: make(chan struct{}), done: make(chan struct{})}
+	s := own(j.t, specOf("elastic", 1))
+	s.MinNodes, s.Grace = 1, time.Second
+	s.Apps[0].Args, s.Environ = []string{j.ranks.Addr().String()}, append(s.Environ, "TAG="+tag)
+	s.Join = &job.JoinSpec{
+		NodeRank: rank, NumNodes: 3, Addr: "127.0.0.1", Port: j.port, Timeout: time.Minute, LastCall: time.Minute,
+	}
+	ctx, leave := context.WithCancel(j.t.Context())
+	n.leave = leave
+	go func() {
+		defer close(n.done)
+		say := func(notice launcher.Notice) string {
+			if strings.Contains(notice.Text, "this node waits as a spare until it restarts") {
+				close(n.waits)
+			}
+			return notice.Text
+		}
+		n.result, n.err = launcher.Run(ctx, s, launcher.WithOutput(&n.out, &n.notice), launcher.WithNotices(say))
+	}()
+	return n
+}
+
+// expect waits until ranks have named themselves.
+func (j *elasticJob) expect(want ...string) {
+	j.t.Helper()
+	var got []string
+	for range want {
+		c, err := j.ranks.Accept()
+		require.NoError(j.t, err)
+		line, err := bufio.NewReader(c).ReadString('\n')
+		require.NoError(j.t, err)
+		j.conns, got = append(j.conns, c), append(got, line)
+	}
+	slices.Sort(got)
+	for i := range want {
+		require.Equal(j.t, want[i]+"\n", got[i])
+	}
+}
+
+func TestNodesThatJoinComeAndGo(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	require.NoError(t, l.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute)))
+	j := &elasticJob{t: t, port: freePort(t), ranks: l}
+	a, b, c := j.node("a", 0), j.node("b", 1), j.node("c", 2)
+	j.expect("attempt 0: a is rank 0 of 3", "attempt 0: b is rank 1 of 3", "attempt 0: c is rank 2 of 3")
+	b.leave()
+	j.expect("attempt 1: a is rank 0 of 2", "attempt 1: c is rank 1 of 2")
+	b2, d := j.node("b", 1), j.node("d", -1)
+	<-b2.waits
+	<-d.waits
+	c.leave()
+	j.expect("attempt 2: a is rank 0 of 3", "attempt 2: b is rank 1 of 3", "attempt 2: d is rank 2 of 3")
+	b2.leave()
+	j.expect("attempt 3: a is rank 0 of 2", "attempt 3: d is rank 1 of 2")
+	d.leave()
+	j.expect("attempt 4: a is rank 0 of 1")
+	e := j.node("e", -1)
+	<-e.waits
+	for _, conn := range j.conns {
+		conn.Close()
+	}
+	for _, n := range []*elasticNode{a, b, c, b2, d, e} {
+		<-n.done
+	}
+	for _, n := range []*elasticNode{a, e} {
+		require.NoError(t, n.err, n.notice.String())
+		require.Zero(t, n.result.ExitCode)
+	}
+	require.Contains(t, a.notice.String(), "; 2 nodes left; attempt 1\n")
+	require.Contains(t, a.notice.String(), " takes its ranks [1]; attempt 2\n")
+	require.Len(t, a.result.Attempts, 4)
+}
