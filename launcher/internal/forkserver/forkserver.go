@@ -75,8 +75,9 @@ func Start(cfg Config, report func(error)) (*Server, error) {
 	defer theirs.Close()
 	s := &Server{cfg: cfg, socket: ends[0], imported: make(chan struct{}), since: time.Now()}
 	s.cmd = child.Command(cfg.App.Path)
-	s.cmd.Args = slices.Concat(cfg.App.Argv[:cfg.App.Python()], []string{"-c", bootstrap, strconv.Itoa(os.Getpid())},
-		cfg.Imports)
+	room := strings.Repeat(" ", len(strings.Join(cfg.App.Argv, " "))) // for a rank's command line
+	s.cmd.Args = slices.Concat(cfg.App.Argv[:cfg.App.Python()],
+		[]string{"-c", bootstrap + room, strconv.Itoa(os.Getpid())}, cfg.Imports)
 	s.cmd.Env, s.cmd.Dir, s.cmd.Stderr = cfg.Environ, cfg.App.Dir, cfg.Stderr
 	s.cmd.Stdin, s.cmd.ExtraFiles = strings.NewReader(source), []*os.File{theirs}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}

@@ -17,7 +17,7 @@ print(json.dumps({
     "cpus": fields["Cpus_allowed_list"], "memory": open("/proc/self/numa_maps").readline().split()[1],
     "blocked": fields["SigBlk"], "ignored": fields["SigIgn"], "caught": fields["SigCgt"],
     "handlers": str([signal.getsignal(s) for s in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)]),
-    "limits": resource.getrlimit(resource.RLIMIT_NOFILE), "umask": os.umask(0),
+    "shown": open("/proc/self/cmdline").read().rstrip("\0"), "limits": resource.getrlimit(resource.RLIMIT_NOFILE), "umask": os.umask(0),
 }), flush=True)
 print("to stderr", file=sys.stderr)
 if "fail" in sys.argv:
