@@ -15,6 +15,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/reach/bootstrap"
+	"gorun/launcher/internal/reach/remote"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -251,7 +252,7 @@ func (n *node) lossText(err error) string {
 		return silence
 	}
 	text := printable.Error(err)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) {
+	if remote.IsEnd(err) || errors.Is(err, io.ErrClosedPipe) {
 		text = "its connection ended"
 	}
 	if n.end != nil {
