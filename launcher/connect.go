@@ -95,6 +95,10 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 	if n.engine != nil {
 		kind = wire.PeerEngine
 	}
+	if s.chaos != nil {
+		b := &breakableStream{ReadWriteCloser: w.stream}
+		w.stream, n.breakLink = b, func() { b.broken.Store(true) }
+	}
 	n.setLink(wire.NewLink(reach.Queued(w.stream)), kind)
 	s.traceFrames(n)
 	n.end, n.copied = w.end, w.copied

@@ -96,6 +96,9 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 	if all {
 		h.warm()
 	}
+	if all {
+		h.chaos.started(h)
+	}
 	if !all || h.settings.started == nil {
 		return nil
 	}

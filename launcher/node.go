@@ -34,6 +34,8 @@ type node struct {
 	// engine started this node's agent; nil: no resource manager did.
 	engine *engineAgents
 	link   *wire.Link
+	// breakLink makes it lose all bytes; nil without --chaos, and for nodes without an agent that was started for them.
+	breakLink func()
 	// served receives the error of an agent in this process; nil for other agents.
 	served chan error
 	// end describes why the link ended, if anything is known; may be nil.

@@ -84,7 +84,7 @@ func (s *session) heedsQuarantine() bool {
 
 // recordFailure adds a failure of a node for all jobs of the user.
 func (s *session) recordFailure(n *node, text string) {
-	if !s.heedsQuarantine() {
+	if !s.heedsQuarantine() || s.chaos != nil {
 		return
 	}
 	h, err := quarantine.Fail(s.settings.quarantine, n.host.Name, text, time.Now())

@@ -53,6 +53,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	result.Chaos = s.chaos.result()
 	return &result, nil
 }
 

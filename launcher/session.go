@@ -26,6 +26,7 @@ type call struct {
 	opened   time.Time // when the caller called Run or Plan
 	signals  *signals
 	monitor  *monitor      // nil without WithRegistry
+	chaos    *chaos        // nil without --chaos
 	engine   *engineAgents // nil unless a resource manager's command starts the agents
 }
 
@@ -90,6 +91,7 @@ func open(ctx context.Context, spec Spec, dryRun bool, options []Option) (*sessi
 	s.settings.offline = s.settings.offline && dryRun
 	s.signals = newSignals(&s.settings)
 	s.monitor = newMonitor(&s.call)
+	s.chaos = newChaos(&s.spec)
 	if err := s.spec.Validate(); err != nil {
 		return nil, usageErrors(err)
 	}

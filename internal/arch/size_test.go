@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 774_180
-	maxTestTokens = 722_590
+	maxTokens     = 776_663
+	maxTestTokens = 723_735
 )
 
 func TestTokens(t *testing.T) {

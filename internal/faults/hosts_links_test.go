@@ -132,6 +132,32 @@ func linkAway(way string, do func(*testhosts.Set, string) error) hostFault {
 	}
 }
 
+// chaosFault has gorun itself do a fault to one of two hosts, whose place a spare takes.
+func chaosFault(kind string, soak bool) hostFault {
+	return hostFault{
+		name: "--chaos " + kind, soak: soak, deadline: cutDeadline,
+		criterion: "exit code 0 of the second attempt, and a report on the fault; nothing is left on the host",
+		act: func(s *hostScene) {
+			s.job(role("rank", "default", "daemon"),
+				append(brief(), "--nnodes", "1:2", "--chaos", kind+":h2@0s", "--chaos-seed", "7")...)
+			s.until("the end of the second attempt", func() bool {
+				if strings.Contains(s.text("stderr"), "ranks ran again") {
+					for _, rank := range s.kind("rank") {
+						_, _ = fmt.Fprintln(rank.conn, "exit 0") // those of the first attempt may be gone
+					}
+				}
+				select {
+				case <-s.ended:
+					return true
+				default:
+					return false
+				}
+			})
+		}, check: says(0, "h2 is lost", "spare h3 takes its ranks [1]; attempt 1", "1 fault (--chaos-seed 7)",
+			kind+":h2@0s: h2; ranks ran again after "),
+	}
+}
+
 // farProcessFaults are faults of gorun's own processes on other hosts, and of sshd.
 func farProcessFaults() []hostFault {
 	all := []hostFault{
@@ -197,6 +223,10 @@ func farProcessFaults() []hostFault {
 				s.require(strings.Contains(known, `"h1"`) && strings.Contains(known, "silent for "+lease()), "failures: %s", known)
 			},
 		},
+		chaosFault("kill-node", false),
+		chaosFault("cut-link", false),
+		chaosFault("stop-agent", true),
+		chaosFault("kill-agent", true),
 		{
 			name: "host of node 0 crashes, --min-nodes 2", soak: true, criterion: "exit code 0: the others go on without it",
 			act: func(s *hostScene) {

@@ -75,6 +75,7 @@ func (r *Result) Report(name SignalNamer, below bool) string {
 		b.row("goodput", r.Goodput.String())
 	}
 	b.end(r)
+	b.chaos(r.Chaos)
 	return b.String()
 }
 

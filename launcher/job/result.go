@@ -155,6 +155,8 @@ type Result struct {
 	Goodput *Goodput `json:"goodput,omitempty"`
 	// Attempts are the earlier ones of a job that was restarted.
 	Attempts []Attempt `json:"attempts,omitempty"`
+	// Chaos describes the faults of --chaos; absent without.
+	Chaos *Chaos `json:"chaos,omitempty"`
 	// Stall describes a wait in the store without progress, if there was one.
 	Stall *Stall `json:"store_stall,omitempty"`
 	// Hang describes what ranks did when the job hung, if it did.

@@ -43,6 +43,9 @@ type Spec struct {
 	// MinNodes is the number of nodes below which the job ends when nodes are lost; 0: it ends without any of them.
 	MinNodes int
 
+	// Chaos are faults to inject. ChaosSeed repeats their random times and targets; 0: a new one.
+	Chaos     []Fault
+	ChaosSeed int
 	// Check looks at all nodes and spares before each attempt, and leaves out those with problems while MinNodes are
 	// left.
 	Check bool

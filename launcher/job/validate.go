@@ -37,6 +37,9 @@ func (s *Spec) Validate() error {
 	wrong(s.MinNodes > 0 && (s.IsTask() || s.StartedByEngine() && !s.Reach.Engine.NodesMayFail),
 		"a minimum of %d nodes: a job can lose nodes only if gorun starts them by SSH (-H or --hostfile) or in Slurm, or "+
 			"if they join", s.MinNodes)
+	if err := s.chaosError(); err != nil {
+		wrong(true, "%w", err)
+	}
 	wrong(s.Check && s.Join != nil, "--check: gorun checks hosts that it reaches itself: add -H or --hostfile")
 	wrong(s.Restarts.Max < 0, "--max-restarts %d: must not be negative", s.Restarts.Max)
 	wrong(s.HangTimeout < 0, "--hang-timeout %v: must not be negative", s.HangTimeout)

@@ -264,6 +264,7 @@ func messages(v victim) []wire.Message {
 		hello(v), started, &wire.Open{Addr: "127.0.0.1"}, &wire.Ping{}, &wire.Check{Program: true, Patience: time.Second},
 		&wire.Probe{Key: make([]byte, 16), Listen: true}, &wire.Exchange{Message: exchange.Message{Kind: 1}},
 		&wire.Signal{Signal: syscall.SIGWINCH}, &wire.Signal{Signal: -5, Group: true}, &wire.Signal{Signal: 1 << 20},
+		&wire.Signal{Signal: syscall.SIGKILL, Agent: true},
 		&wire.Inspect{}, &wire.Usage{Stacks: true}, &wire.Spawned{Call: 1, World: "w"}, &wire.Suspend{},
 		&wire.Grow{
 			World: w, Programs: []wire.Program{{Name: "/bin/false"}},

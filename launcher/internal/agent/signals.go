@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -42,6 +44,10 @@ func (s *signals) endRequestedAt() time.Time {
 // signal delivers a signal to the ranks. Signals to their process groups, except for SIGSTOP and SIGCONT, request them
 // to end.
 func (j *job) signal(s wire.Signal) {
+	if s.Agent || s.Ranks != nil {
+		j.inject(s)
+		return
+	}
 	ends := s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT
 	if ends {
 		if s.Signal == syscall.SIGTERM {
@@ -64,6 +70,17 @@ func (j *job) signal(s wire.Signal) {
 		}
 	}
 	j.deliver(s, j.rows())
+}
+
+// inject does a fault of --chaos. A process that is more than an agent of this job spares itself.
+func (j *job) inject(s wire.Signal) {
+	j.signals.mu.Lock()
+	defer j.signals.mu.Unlock()
+	other := func(r wire.Row) bool { return !slices.Contains(s.Ranks, r.Rank) }
+	j.deliver(s, slices.DeleteFunc(slices.Clone(j.rows()), other))
+	if cfg := &j.agent.cfg; s.Agent && cfg.Link != nil && cfg.Joined == nil {
+		_ = syscall.Kill(os.Getpid(), s.Signal)
+	}
 }
 
 func (j *job) deliver(s wire.Signal, rows []wire.Row) {

@@ -198,6 +198,9 @@ type StreamEnd struct{ Rank, Stream int }
 type Signal struct {
 	Signal syscall.Signal
 	Group  bool
+	// Ranks and Agent make it a fault of --chaos: it goes to these ranks alone and, with Agent, to the agent's process.
+	Ranks []int
+	Agent bool
 	// LeadersFirst, with Group, keeps a signal to end from the helpers of a rank until the rank has ended, or a Kill frame
 	// says that its time is over. See process.Leaders.
 	LeadersFirst bool

@@ -81,6 +81,14 @@ func endTable(p *Line) []Option {
 			Help: "restart after up to N lost hosts (all but --min-nodes)",
 		},
 		{
+			Names: []string{"chaos"}, Value: "FAULT@D,...", Set: Parsed(&spec.Chaos, job.ParseChaos),
+			Help: "inject faults: kill-agent:n2@30s, kill-rank@60s±5s, cut-link@~90s",
+		},
+		{
+			Names: []string{"chaos-seed"}, Value: "N", Set: Parsed(&spec.ChaosSeed, AtLeast(1)),
+			Help: "repeat the random times and targets of --chaos (new ones)",
+		},
+		{
 			Names: []string{"warm-imports"}, Value: "LIST", Set: Parsed(&spec.WarmImports, parseModules),
 			Help: "have Python modules imported before a restart: torch,numpy",
 		},
