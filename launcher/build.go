@@ -11,6 +11,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/job"
 )
 
@@ -31,7 +32,9 @@ func (s *session) buildPrograms(ctx context.Context, list []hosts.Host) error {
 }
 
 func (s *session) buildApp(ctx context.Context, app *job.App) error {
-	r, err := s.resolve(app, "", "")
+	command := s.commandOf(app)
+	command.Dir, command.Path = "", ""
+	r, err := s.resolve(command)
 	if err != nil || r.Build == nil { // the hosts report errors
 		return nil
 	}
@@ -51,13 +54,9 @@ func (s *session) buildApp(ctx context.Context, app *job.App) error {
 	return nil
 }
 
-// resolve finds a program on this host, from dir ("": the working directory) and in path before
-// PATH.
-func (c *call) resolve(app *job.App, dir, path string) (program.Resolved, error) {
-	return program.Resolve(program.Request{
-		Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: dir, Path: path,
-		Lookup: func(name string) string { v, _ := lookup(c.spec.Environ, name); return v },
-	})
+// resolve finds a program on this host.
+func (c *call) resolve(command spec.Command) (program.Resolved, error) {
+	return program.Resolve(command, func(name string) string { v, _ := lookup(c.spec.Environ, name); return v })
 }
 
 // Agents that a resource manager starts get no files sent, so their build directory must be shared.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -93,9 +94,10 @@ func (c *chaos) inject(h *head, f *fault) {
 }
 
 // faultSignals are the signals of faults that are one.
-var faultSignals = map[string]syscall.Signal{
-	"kill-agent": syscall.SIGKILL, "stop-agent": syscall.SIGSTOP, "kill-node": syscall.SIGKILL,
-	"kill-rank": syscall.SIGKILL, "stop-rank": syscall.SIGSTOP,
+var faultSignals = map[string]spec.Signal{
+	"kill-agent": {Number: syscall.SIGKILL}, "stop-agent": {Number: syscall.SIGSTOP},
+	"kill-node": {Number: syscall.SIGKILL, Group: true},
+	"kill-rank": {Number: syscall.SIGKILL}, "stop-rank": {Number: syscall.SIGSTOP},
 }
 
 // rankFault chooses a running rank and returns what does the fault to it, or sets why it is skipped.
@@ -134,7 +136,7 @@ func (h *head) nodeFault(f *fault) func() {
 	}
 	m := &wire.Signal{Signal: faultSignals[f.spec.Kind], Agent: true}
 	if f.spec.Kind == "kill-node" {
-		m.Group, m.Ranks = true, h.plan.Load().Nodes[n.number].Ranks
+		m.Ranks = h.plan.Load().Nodes[n.number].Ranks
 	}
 	return func() { _ = n.link.Send(m) }
 }

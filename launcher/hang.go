@@ -48,20 +48,20 @@ func (h *head) progressSigns() (signs []int64) {
 }
 
 func (h *head) inspectHang() {
-	h.inspectRanks(h.spec.HangTimeout, h.spec.OnHang == job.HangStop, h.reportHang)
+	h.inspectRanks(spec.Seconds(h.spec.HangTimeout), h.spec.OnHang == job.HangStop, h.reportHang)
 }
 
 // inspectRanks queries what all ranks do, and calls use unless the job is over by then. Ranks that
 // are about to end may not survive the query, so it holds exits back until use returns. Queries do
 // not overlap, since an answer does not name its query.
-func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang)) {
+func (h *head) inspectRanks(quiet spec.Seconds, stop bool, use func(*job.Hang)) {
 	h.inspecting.Lock()
 	defer h.inspecting.Unlock()
 	for len(h.inspected) > 0 {
 		<-h.inspected // late answers to the last query
 	}
 	h.exits.hold()
-	hang := &job.Hang{Quiet: job.Seconds(quiet), At: time.Now()}
+	hang := &job.Hang{Hang: spec.Hang{Quiet: quiet, At: time.Now()}}
 	for i, n := range h.nodes {
 		// readLoop notices a lost link
 		_ = n.link.Send(&wire.Inspect{Quiet: quiet, Stop: stop, RAS: quiet > 0 && i == 0})
@@ -87,9 +87,8 @@ func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang))
 
 func (h *head) onHung(n *node, m wire.Hung) error {
 	if len(h.nodes) == 1 && m.Quiet > 0 { // the agent has detected the hang
-		h.reportHang(&job.Hang{
-			Quiet: job.Seconds(m.Quiet), At: h.localTime(n, m.At), Ranks: h.activities(n, m.Ranks), NCCL: h.rasFindings(m.RAS),
-		})
+		m.At, m.Ranks = h.localTime(n, m.At), h.activities(n, m.Ranks)
+		h.reportHang(&job.Hang{Hang: m.Hang, NCCL: h.rasFindings(m.RAS)})
 		return nil
 	}
 	select {

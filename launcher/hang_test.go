@@ -25,7 +25,7 @@ func TestInspectionsDoNotOverlap(t *testing.T) {
 			f, err := link.Read()
 			require.NoError(t, err)
 			require.Equal(t, wire.TypeInspect, f.Type)
-			h.onHung(h.nodes[i], wire.Hung{Ranks: []spec.Activity{{Rank: i, PID: 10 + i}}})
+			h.onHung(h.nodes[i], wire.Hung{Hang: spec.Hang{Ranks: []spec.Activity{{Rank: i, PID: 10 + i}}}})
 		}
 		require.Equal(t, 2, <-received)
 	}

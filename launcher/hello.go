@@ -10,6 +10,7 @@ import (
 	"gorun/env"
 	"gorun/env/plan"
 	"gorun/internal/printable"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -55,13 +56,18 @@ func (s *session) hello() wire.Hello {
 	h.Environ = append(h.Environ,
 		s.variables("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", varConfFile)...)
 	for _, app := range s.spec.Apps {
-		h.Programs = append(h.Programs, wire.Program{
-			Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: s.dirOf(&app),
-			Path:      s.searchPath(&app),
-			ScanStore: s.spec.Store.Mode == job.StoreAuto,
-		})
+		h.Programs = append(h.Programs, s.commandOf(&app))
 	}
+	h.ScanStore = s.spec.Store.Mode == job.StoreAuto
 	return h
+}
+
+// commandOf returns a program as nodes find it.
+func (c *call) commandOf(app *job.App) spec.Command {
+	return spec.Command{
+		Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: c.dirOf(app),
+		Path: c.searchPath(app),
+	}
 }
 
 // helloFor adapts the hello for one node.
@@ -71,7 +77,7 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 		return &h
 	}
 	h.Lease, h.Dir = s.spec.Lease(), workingDir()
-	h.DirOptional = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
+	h.DirOptional = !slices.ContainsFunc(h.Programs, func(p spec.Command) bool { return !path.IsAbs(p.Dir) })
 	if n.copied != nil {
 		h.Copied = wire.Copied{Dir: n.copied.Path, PID: n.copied.PID}
 		if len(s.spec.Reach.Copy) > 0 {

@@ -36,10 +36,12 @@ func validBodies() map[wire.Type]wire.Message {
 		&wire.Checked{}, &wire.Pong{}, &wire.Notice{Text: "\x1b[2J"},
 		&wire.Running{Ranks: []wire.RankPID{{Rank: 0, PID: 1}}}, &wire.StartFailed{Rank: -7, Code: 99, Text: "no"},
 		&wire.Ended{Ranks: []spec.Exit{{Rank: 0, Code: 9}}}, &wire.Credit{Bytes: -1 << 40},
-		&wire.CleanedUp{Orphans: []string{"x"}}, &wire.Suspend{}, &wire.Hung{Ranks: []spec.Activity{{Rank: 0}}},
-		&wire.Stalled{Waiting: []spec.StoreWait{{Rank: 1 << 40}}, RAS: []byte(`{"groups":[{"ranks":[{"rank":-5}]}]}`)},
+		&wire.CleanedUp{Orphans: []string{"x"}}, &wire.Suspend{},
+		&wire.Hung{Hang: spec.Hang{Ranks: []spec.Activity{{Rank: 0}}}},
+		&wire.Stalled{Stall: spec.Stall{Waiting: []spec.StoreWait{{Rank: 1 << 40}}}, RAS: []byte(
+			`{"groups":[{"ranks":[{"rank":-5}]}]}`)},
 		&wire.Used{Call: 1},
-		&wire.OutputLost{Stream: 1, ReaderGone: true}, &wire.Signal{Signal: syscall.SIGTERM},
+		&wire.OutputLost{Stream: 1, ReaderGone: true}, &wire.Signal{Signal: spec.Signal{Number: syscall.SIGTERM}},
 		&wire.Signalled{Signal: syscall.SIGTERM, At: time.Unix(1<<40, 0)},
 		&wire.Exchange{Message: exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}}},
 		&wire.MPIEvent{Stuck: &spec.MPIStuck{Waiting: []int{0, 1}}},
@@ -212,7 +214,7 @@ func TestHostileAgentIsLost(t *testing.T) {
 			"it sent a spawn frame, which agents send only in MPI jobs",
 		},
 		"signals": {
-			wire.PeerSSH, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGTERM}),
+			wire.PeerSSH, job.MPIAuto, control(&wire.Signal{Signal: spec.Signal{Number: syscall.SIGTERM}}),
 			"it sent a signal frame, which an agent that SSH started may not send",
 		},
 		"signals as Slurm": {
@@ -220,7 +222,8 @@ func TestHostileAgentIsLost(t *testing.T) {
 			"it sent a signalled frame, which a node that joined may not send",
 		},
 		"passes SIGSTOP": {
-			wire.PeerJoined, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGSTOP}), "it forwarded signal 19",
+			wire.PeerJoined, job.MPIAuto, control(&wire.Signal{Signal: spec.Signal{Number: syscall.SIGSTOP}}),
+			"it forwarded signal 19",
 		},
 		"another's rank": {
 			wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []spec.Exit{{Rank: 0}}}), "of a rank that is not its own",

@@ -57,11 +57,7 @@ func (s *session) assumePrograms() (programs []spec.Program) {
 	for _, app := range s.spec.Apps {
 		argv := append([]string{app.Program}, app.Args...)
 		p := spec.Program{Path: app.Program, Argv: argv, ScriptArg: 1, Kind: string(program.Executable)}
-		r, err := program.Resolve(program.Request{
-			Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: s.dirOf(&app),
-			Path: s.searchPath(&app), Lookup: func(name string) string { v, _ := lookup(s.spec.Environ, name); return v },
-		})
-		if err == nil {
+		if r, err := s.resolve(s.commandOf(&app)); err == nil {
 			p.Path, p.Argv, p.ScriptArg, p.Kind = r.Path, r.Argv, r.ScriptArg, string(r.Kind)
 		}
 		programs = append(programs, p)

@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -15,7 +16,7 @@ func (h *head) execute(orders []job.Order) (notes []string) {
 		case job.Note:
 			notes = append(notes, o.Text)
 		case job.Signal:
-			h.broadcast(&wire.Signal{Signal: o.Signal, Group: o.Group, LeadersFirst: o.LeadersFirst})
+			h.broadcast(&wire.Signal{Signal: o.Signal})
 		case job.Kill:
 			h.broadcast(&wire.Kill{})
 		case job.Cleanup:
@@ -29,7 +30,7 @@ func (h *head) execute(orders []job.Order) (notes []string) {
 			h.nodesToStop.Store(int32(len(h.nodes)))
 			h.broadcast(&wire.Suspend{})
 		case job.Resume:
-			h.broadcast(&wire.Signal{Signal: syscall.SIGCONT, Group: true})
+			h.broadcast(&wire.Signal{Signal: spec.Signal{Number: syscall.SIGCONT, Group: true}})
 		}
 	}
 	return notes

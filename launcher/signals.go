@@ -35,7 +35,7 @@ const listenDelay = 20 * time.Millisecond
 
 // onSignal handles a signal that a joined node's gorun received.
 func (h *head) onSignal(n *node, m wire.Signal) error {
-	switch sig := m.Signal; {
+	switch sig := m.Number; {
 	case sig <= 0 || sig > maxSignal || slices.Contains(neverForwarded, sig):
 		return wire.Violation("it forwarded signal %d, which no gorun forwards", int(sig))
 	case n.kind == wire.PeerUnauthenticated && !job.Ends(sig): // it may end the job, as its loss does
@@ -48,7 +48,7 @@ func (h *head) onSignal(n *node, m wire.Signal) error {
 		name, _ := diagnosis.SignalName(sig)
 		n.notify("its gorun received " + name)
 	}
-	h.post(job.Signalled{Signal: m.Signal, At: time.Now()})
+	h.post(job.Signalled{Signal: m.Number, At: time.Now()})
 	return nil
 }
 

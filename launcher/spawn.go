@@ -11,6 +11,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -72,7 +73,7 @@ func namesMPI4Py(app *job.App) bool {
 // linksMPI reports whether a program, as this host has it, links an MPI library.
 func (c *call) linksMPI(app int) bool {
 	a := &c.spec.Apps[app]
-	found, err := c.resolve(a, c.dirOf(a), c.searchPath(a))
+	found, err := c.resolve(c.commandOf(a))
 	return err == nil && found.Path != "" && program.MPIFamily(c.rankPath(app, found.Path)) != ""
 }
 
@@ -152,7 +153,7 @@ func (h *head) showRanks(more *job.Spawned) {
 func addNodePart(m *wire.Grow, more *job.Spawned, n *node) {
 	m.World, m.Common = more.World, entries(more.CommonOf(n.number))
 	for _, app := range more.Apps {
-		m.Programs = append(m.Programs, wire.Program{Name: app.Program, Args: app.Args, Dir: app.Dir, Path: app.Path})
+		m.Programs = append(m.Programs, spec.Command{Name: app.Program, Args: app.Args, Dir: app.Dir, Path: app.Path})
 	}
 	for _, r := range more.Ranks {
 		if r.Node == n.number {

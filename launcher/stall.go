@@ -15,13 +15,13 @@ func (h *head) onStalled(n *node, s wire.Stalled) error {
 	if n.number != h.plan.Load().Ranks[0].Node {
 		return wire.Violation("it reported on a store that another node has")
 	}
-	stall := &job.Stall{Waited: job.Seconds(s.Waited), At: h.localTime(n, s.At), Waiting: s.Waiting}
+	stall := &job.Stall{Stall: s.Stall}
+	stall.At = h.localTime(n, s.At)
 	for i, w := range stall.Waiting {
 		stall.Waiting[i] = spec.StoreWait{Rank: h.waitingRank(w), Keys: printables(w.Keys), More: max(0, w.More)}
 	}
-	for _, a := range s.Absent {
-		a.State = printable.Text(a.State)
-		stall.Missing = append(stall.Missing, a)
+	for i := range stall.Missing {
+		stall.Missing[i].State = printable.Text(stall.Missing[i].State)
 	}
 	for _, other := range h.nodes {
 		if other != n {

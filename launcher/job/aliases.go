@@ -22,6 +22,7 @@ type (
 	Opened    = spec.Opened
 	Process   = spec.Process
 	Program   = spec.Program
+	Seconds   = spec.Seconds
 	Start     = spec.Start
 	Streams   = spec.Streams
 	Task      = spec.Task

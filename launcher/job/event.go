@@ -140,13 +140,7 @@ func (t Timer) String() string {
 type Order interface{ order() }
 
 // Signal sends a signal to the ranks that run.
-type Signal struct {
-	Signal syscall.Signal
-	// Group sends it to each rank's process group, not to its process alone.
-	Group bool
-	// LeadersFirst, with Group, lets helpers wait until the rank has ended, or its time is over.
-	LeadersFirst bool
-}
+type Signal struct{ spec.Signal }
 
 // Kill sends SIGKILL to every process of the job on every node.
 type Kill struct{}

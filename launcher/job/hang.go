@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"gorun/launcher/internal/spec"
 )
@@ -21,11 +20,9 @@ const (
 	HangReport
 )
 
-// Hang describes a job that has made no progress: no rank printed and nothing changed in the store for Quiet.
+// Hang describes a job that has made no progress.
 type Hang struct {
-	Quiet Seconds         `json:"quiet_seconds"`   // time without output and progress
-	At    time.Time       `json:"at"`              // when gorun noticed
-	Ranks []spec.Activity `json:"ranks,omitempty"` // what each rank did then
+	spec.Hang
 	// NCCL has the findings from NCCL's RAS servers in the ranks, if they answered.
 	NCCL []string `json:"nccl,omitempty"`
 	// Hint says how to see more.
@@ -66,7 +63,7 @@ func (h *Hang) lines(most int) []string {
 	lines := []string{fmt.Sprintf("hang: no output and no rendezvous progress for %s (--hang-timeout)", round(h.Quiet))}
 	nccl := h.NCCL[:min(len(h.NCCL), hangNCCL)]
 	most -= (len(nccl) + hangFrames) / (1 + hangFrames) // a group has as many lines at most
-	groups := h.groups()
+	groups := groupRanks(h.Ranks)
 	if odd := oddRanks(groups); odd != "" {
 		lines = append(lines, "  odd      "+odd)
 	}
@@ -87,7 +84,7 @@ func (h *Hang) lines(most int) []string {
 
 // DescribeActivity describes what ranks do, as Hang.Lines but all of it.
 func DescribeActivity(ranks []spec.Activity) (lines []string) {
-	groups := (&Hang{Ranks: ranks}).groups()
+	groups := groupRanks(ranks)
 	if odd := oddRanks(groups); odd != "" {
 		lines = []string{"odd      " + odd}
 	}
@@ -132,9 +129,9 @@ type hangGroup struct {
 	waits bool
 }
 
-func (h *Hang) groups() (groups []*hangGroup) {
+func groupRanks(ranks []spec.Activity) (groups []*hangGroup) {
 	known := map[string]*hangGroup{}
-	for _, r := range h.Ranks {
+	for _, r := range ranks {
 		key := activityKey(&r)
 		g := known[key]
 		if g == nil {

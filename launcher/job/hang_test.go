@@ -12,7 +12,7 @@ import (
 )
 
 func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
-	h := Hang{Quiet: Seconds(90 * time.Second)}
+	h := Hang{Hang: spec.Hang{Quiet: Seconds(90 * time.Second)}}
 	for rank := range 8 {
 		r := spec.Activity{
 			Rank: rank, PID: 100 + rank, State: "sleeping", CPU: rank % 3, Keys: []string{"init/5"},
@@ -58,7 +58,7 @@ func TestOddRanks(t *testing.T) {
 		for i := range ranks {
 			ranks[i].Rank = i
 		}
-		assert.Equal(t, want, oddRanks((&Hang{Ranks: ranks}).groups()))
+		assert.Equal(t, want, oddRanks(groupRanks(ranks)))
 	}
 	asleep.Rank = 1
 	assert.Equal(t, []string{
@@ -69,12 +69,13 @@ func TestOddRanks(t *testing.T) {
 }
 
 func TestHangInMPINamesWaits(t *testing.T) {
-	h := Hang{Quiet: Seconds(time.Minute), Ranks: []spec.Activity{
+	var h Hang
+	h.Ranks = []spec.Activity{
 		{Rank: 0, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{3}, Init: true}},
 		{Rank: 1, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{2, 3}}},
 		{Rank: 2, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{}},
 		{Rank: 3, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{Spawns: true}},
-	}}
+	}
 	assert.Equal(t, []string{
 		"  [0]      sleeping, waits in MPI_Init for rank 3", "  [1]      sleeping, waits in MPI for ranks [2-3]",
 		"  [2]      sleeping, waits in MPI for ranks on other nodes",
@@ -101,7 +102,7 @@ func TestHangOfManyKindsIsReportedInFewLines(t *testing.T) {
 
 // hungReport returns the whole report on n ranks that hang. The third rank, if any, differs from the others.
 func hungReport(n int) string {
-	h := Hang{Quiet: Seconds(5 * time.Minute)}
+	h := Hang{Hang: spec.Hang{Quiet: Seconds(5 * time.Minute)}}
 	for rank := range n {
 		r := spec.Activity{
 			Rank: rank, PID: 100 + rank, State: "sleeping", CPU: 1, Wait: "futex_do_wait", Keys: []string{"epoch/7"},
@@ -137,7 +138,7 @@ exit 124
 // The longest report has at most 25 lines, each of limited length.
 func TestReportOfAHangOfManyKinds(t *testing.T) {
 	for _, n := range []int{1, 4, 500} {
-		h := Hang{Quiet: Seconds(time.Minute)}
+		h := Hang{Hang: spec.Hang{Quiet: Seconds(time.Minute)}}
 		for rank := range n {
 			long := strings.Repeat("x", 1000+rank%250)
 			h.Ranks = append(h.Ranks, spec.Activity{

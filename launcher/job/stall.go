@@ -13,11 +13,7 @@ import (
 
 // Stall describes ranks that have waited in the store without progress.
 type Stall struct {
-	Waited  Seconds          `json:"waited_seconds"` // time without progress
-	At      time.Time        `json:"at"`             // when gorun noticed
-	Waiting []spec.StoreWait `json:"waiting"`        // ranks that wait, and for which keys
-	// Missing are the ranks that did not wait there.
-	Missing []spec.Absence `json:"missing,omitempty"`
+	spec.Stall
 	// NCCL has the findings from NCCL's RAS servers, as Hang.NCCL.
 	NCCL []string `json:"nccl,omitempty"`
 }

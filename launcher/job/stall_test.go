@@ -17,7 +17,7 @@ func TestStallInOneLine(t *testing.T) {
 		return list
 	}
 	asleep := func(rank int) spec.Absence { return spec.Absence{Rank: rank, PID: 100 + rank, State: "sleeping"} }
-	for want, s := range map[string]Stall{
+	for want, s := range map[string]spec.Stall{
 		`no rendezvous progress for 30s: 7 of 8 ranks wait for "default_pg/0//cpu//0/5"; missing rank 5 (pid 105, ` +
 			`sleeping, 0 % CPU)`: {
 			Waiting: waits("default_pg/0//cpu//0/5", 0, 1, 2, 3, 4, 6, 7), Missing: []spec.Absence{asleep(5)},
@@ -36,6 +36,6 @@ func TestStallInOneLine(t *testing.T) {
 		},
 	} {
 		s.Waited = Seconds(30*time.Second + time.Millisecond)
-		assert.Equal(t, want, s.String())
+		assert.Equal(t, want, (&Stall{Stall: s}).String())
 	}
 }

@@ -231,7 +231,7 @@ func orderLines(orders []Order) (lines []string) {
 			if o.LeadersFirst {
 				to += ", leaders first"
 			}
-			lines = append(lines, fmt.Sprintf("signal %s to %s", unix.SignalName(o.Signal), to))
+			lines = append(lines, fmt.Sprintf("signal %s to %s", unix.SignalName(o.Number), to))
 		case Kill:
 			lines = append(lines, "kill")
 		case Cleanup:

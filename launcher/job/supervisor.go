@@ -7,6 +7,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"gorun/launcher/internal/spec"
 )
 
 const (
@@ -412,7 +414,7 @@ func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order
 // its child processes after it. Others reach helpers, such as PyTorch's data loaders, when the rank has saved what it
 // needs them for.
 func stopSignal(sig syscall.Signal) Signal {
-	return Signal{Signal: sig, Group: true, LeadersFirst: sig != syscall.SIGINT}
+	return Signal{spec.Signal{Number: sig, Group: true, LeadersFirst: sig != syscall.SIGINT}}
 }
 
 // noteAlive notes for which ranks the end of the job waits.
@@ -458,7 +460,7 @@ func (s *Supervisor) expired(ev Expired) []Order {
 func (s *Supervisor) escalate() []Order {
 	if s.phase == phaseStopping && s.stopSignal != syscall.SIGTERM {
 		s.phase = phaseTerm
-		return []Order{Signal{Signal: syscall.SIGTERM, Group: true}, Arm{TimerKill, killDelay}}
+		return []Order{Signal{spec.Signal{Number: syscall.SIGTERM, Group: true}}, Arm{TimerKill, killDelay}}
 	}
 	s.phase = phaseKilled
 	return []Order{Kill{}}
@@ -480,7 +482,7 @@ func (s *Supervisor) signalled(ev Signalled) []Order {
 		return []Order{Resume{}}
 	}
 	s.forwarded = append(s.forwarded, ev.Signal)
-	return []Order{Signal{Signal: ev.Signal}}
+	return []Order{Signal{spec.Signal{Number: ev.Signal}}}
 }
 
 // Ends reports whether a signal stops any job gracefully.

@@ -45,7 +45,7 @@ func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	}
 	m.Began(world.Proc{World: "w", Rank: 0}, "PMI-1")
 
-	j.signal(wire.Signal{Signal: syscall.SIGTERM, Group: true})
+	j.signal(spec.Signal{Number: syscall.SIGTERM, Group: true})
 	assert.False(t, j.signals.endRequestedAt().IsZero())
 	assert.False(t, j.signals.killed.Load())
 	j.kill()

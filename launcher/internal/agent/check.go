@@ -99,11 +99,8 @@ func (c Config) nvmlFacts(_ int, limit time.Duration) (gpufacts.Facts, error) {
 
 // interpreter returns the Python that would run a script; "": none.
 func interpreter(c wire.Check, environ []string) string {
-	found, err := program.Resolve(program.Request{
-		Name: "site", Start: spec.StartModule, Interpreter: c.Python, Lookup: func(name string) string {
-			return lookup(environ, name)
-		},
-	})
+	site := spec.Command{Name: "site", Start: spec.StartModule, Interpreter: c.Python}
+	found, err := program.Resolve(site, lookupIn(environ))
 	if err != nil {
 		return ""
 	}

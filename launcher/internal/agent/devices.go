@@ -91,13 +91,11 @@ func (a *Agent) pythonOf(h *wire.Hello, programs []spec.Program) (string, error)
 			return p.Path, nil
 		}
 	}
-	request := program.Request{Lookup: func(name string) string {
-		return lookup(append(h.Environ, a.cfg.Inherited...), name)
-	}}
+	choice := ""
 	if len(h.Programs) > 0 {
-		request.Interpreter = h.Programs[0].Interpreter
+		choice = h.Programs[0].Interpreter
 	}
-	return program.Python(request)
+	return program.Python(choice, lookupIn(append(h.Environ, a.cfg.Inherited...)))
 }
 
 // lastLine is a writer that keeps the last non-empty line, up to maxLastLine bytes.

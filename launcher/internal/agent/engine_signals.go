@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -69,7 +70,7 @@ func (a *Agent) reportSignals() {
 			now := time.Now()
 			if j := a.active.Load(); j != nil { // later ranks need the head's signal
 				if a.cfg.Engine == EngineSignalsAgents && sig != syscall.SIGCONT && sig != syscall.SIGTSTP {
-					j.signal(wire.Signal{Signal: sig, Group: endsRanks(sig)})
+					j.signal(spec.Signal{Number: sig, Group: endsRanks(sig)})
 				}
 				a.engine.add(sig, now)
 			}

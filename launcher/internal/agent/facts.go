@@ -54,7 +54,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	// The first occurrence counts: shells started by ssh often have a short PATH, and ranks get the head's.
 	environ := slices.Concat(h.Environ, a.cfg.Environ)
 	for _, p := range h.Programs {
-		found := a.resolve(p, environ)
+		found := a.resolve(p, environ, h.ScanStore)
 		if len(h.Programs) > 1 && found.Path != "" { // programs of two MPI families cannot share a world
 			found.MPI = program.MPIFamily(pathFrom(p.Dir, found.Path))
 		}
@@ -62,7 +62,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	}
 	if h.NCCL {
 		facts.NCCL = ncclhost.Read(ncclhost.Ranks{
-			Getenv:       func(name string) string { return lookup(environ, name) },
+			Getenv:       lookupIn(environ),
 			PythonPrefix: pythonPrefix(facts.Programs),
 			Dir:          func() string { return firstWorkingDir(h.Programs) },
 		})
@@ -78,7 +78,7 @@ func (a *Agent) hello(h wire.Hello) error {
 }
 
 // firstWorkingDir returns the directory of the first program's ranks; "": unknown.
-func firstWorkingDir(programs []wire.Program) string {
+func firstWorkingDir(programs []spec.Command) string {
 	dir := ""
 	if len(programs) > 0 {
 		dir = programs[0].Dir
@@ -154,30 +154,26 @@ func (a *Agent) checkLimits(ranks int, sockets bool) error {
 }
 
 // resolve finds a program and remembers it for build.
-func (a *Agent) resolve(p wire.Program, environ []string) spec.Program {
+func (a *Agent) resolve(p spec.Command, environ []string, scan bool) spec.Program {
 	found, r := find(p, environ)
-	a.programs = append(a.programs, r)
-	return found
-}
-
-func find(p wire.Program, environ []string) (spec.Program, program.Resolved) {
-	r, err := program.Resolve(program.Request{
-		Name: p.Name, Args: p.Args, Start: p.Start, Interpreter: p.Interpreter, Dir: p.Dir, Path: p.Path,
-		Lookup: func(name string) string { return lookup(environ, name) },
-	})
-	if err != nil {
-		return unresolved(err), r
-	}
-	found := spec.Program{
-		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: string(r.Kind), Build: r.Build != nil,
-	}
-	if p.ScanStore && r.Source != "" {
+	if scan && r.Source != "" {
 		if place, ok := program.AssignsMasterPort(r.Source); ok {
 			found.AssignsPort = fmt.Sprintf("%s:%d", r.Source, place.Line)
 			found.Port, found.Regroups = place.Port, place.Regroups
 		}
 	}
-	return found, r
+	a.programs = append(a.programs, r)
+	return found
+}
+
+func find(p spec.Command, environ []string) (spec.Program, program.Resolved) {
+	r, err := program.Resolve(p, lookupIn(environ))
+	if err != nil {
+		return unresolved(err), r
+	}
+	return spec.Program{
+		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: string(r.Kind), Build: r.Build != nil,
+	}, r
 }
 
 // pathFrom resolves a path relative to dir; "": this process's working directory.
@@ -196,6 +192,11 @@ func lookup(environ []string, name string) string {
 		}
 	}
 	return ""
+}
+
+// lookupIn returns a function that returns the values of variables.
+func lookupIn(environ []string) func(name string) string {
+	return func(name string) string { return lookup(environ, name) }
 }
 
 func unresolved(err error) spec.Program {

@@ -65,7 +65,7 @@ type inspection struct {
 // reportHang reports what each rank is doing. If the job ends anyway it also requests stacks by signals that ranks
 // may not survive; their ends are reported afterwards, so that they do not look like the cause.
 func (j *job) reportHang(from, to cpuSample) {
-	j.report(wire.Inspect{Quiet: j.start.HangTimeout, Stop: j.start.HangStop, RAS: true}, from, to)
+	j.report(wire.Inspect{Quiet: spec.Seconds(j.start.HangTimeout), Stop: j.start.HangStop, RAS: true}, from, to)
 }
 
 // inspect handles an Inspect frame: in a job with several nodes only the head can tell that it hangs.
@@ -82,7 +82,7 @@ func (j *job) report(request wire.Inspect, from, to cpuSample) {
 	if j.checksForMPI() {
 		j.checkForMPI(true)
 	}
-	m := wire.Hung{Quiet: request.Quiet}
+	m := wire.Hung{Hang: spec.Hang{Quiet: request.Quiet}}
 	answer := make(chan []byte, 1)
 	go func() {
 		text, _ := j.queryRAS(request.RAS) // most programs do not use NCCL

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -16,7 +17,7 @@ func TestHangOfAnAttemptThatIsOver(t *testing.T) {
 	j, received := growableJob(t)
 	require.NoError(t, j.grow(growBy(1, "/bin/true", 10)))
 	next[wire.Grown](t, received)
-	report := func() { j.report(wire.Inspect{Quiet: time.Second}, cpuSample{}, cpuSample{}) }
+	report := func() { j.report(wire.Inspect{Quiet: spec.Seconds(time.Second)}, cpuSample{}, cpuSample{}) }
 	report()
 	next[wire.Hung](t, received)
 	j.timers.stop()

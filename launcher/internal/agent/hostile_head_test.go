@@ -263,11 +263,12 @@ func messages(v victim) []wire.Message {
 	return []wire.Message{
 		hello(v), started, &wire.Open{Addr: "127.0.0.1"}, &wire.Ping{}, &wire.Check{Program: true, Patience: time.Second},
 		&wire.Probe{Key: make([]byte, 16), Listen: true}, &wire.Exchange{Message: exchange.Message{Kind: 1}},
-		&wire.Signal{Signal: syscall.SIGWINCH}, &wire.Signal{Signal: -5, Group: true}, &wire.Signal{Signal: 1 << 20},
-		&wire.Signal{Signal: syscall.SIGKILL, Agent: true},
+		&wire.Signal{Signal: spec.Signal{Number: syscall.SIGWINCH}},
+		&wire.Signal{Signal: spec.Signal{Number: -5, Group: true}}, &wire.Signal{Signal: spec.Signal{Number: 1 << 20}},
+		&wire.Signal{Signal: spec.Signal{Number: syscall.SIGKILL}, Agent: true},
 		&wire.Inspect{}, &wire.Usage{Stacks: true}, &wire.Spawned{Call: 1, World: "w"}, &wire.Suspend{},
 		&wire.Grow{
-			World: w, Programs: []wire.Program{{Name: "/bin/false"}},
+			World: w, Programs: []spec.Command{{Name: "/bin/false"}},
 			Ranks: []wire.Row{{Process: spec.Process{Rank: 7}}},
 		},
 		&wire.Credit{Stream: 1, Bytes: -1 << 40}, &wire.Credit{Stream: 1 << 30, Bytes: 1 << 62},
@@ -322,7 +323,7 @@ func odd(v victim) (list []wire.Message) {
 		&wire.Grow{Ranks: []wire.Row{{Process: spec.Process{Rank: 9, App: -1}}}}, &wire.Grow{Over: []string{"w", "w", ""}},
 		&wire.Grow{
 			Ranks:    []wire.Row{{Process: spec.Process{Rank: 9}}, {Process: spec.Process{Rank: 9}}},
-			Programs: []wire.Program{{Name: "true"}},
+			Programs: []spec.Command{{Name: "true"}},
 		},
 		&wire.Grow{World: world.World{Ranks: []world.Rank{{Host: -1}}}}, &wire.Grow{World: world.World{Name: "../../x"}},
 	)

@@ -70,7 +70,7 @@ func serveHostile(text string) {
 	cfg := Config{TempDir: v.TempDir, Subreaper: true, Version: "test", Environ: os.Environ()}
 	if v.Joined {
 		cfg.Joined = &Joined{
-			Programs: []wire.Program{{Name: "sh", Args: []string{"-c", v.Script}}}, Ranks: 2, LogDir: v.LogDir,
+			Programs: []spec.Command{{Name: "sh", Args: []string{"-c", v.Script}}}, Ranks: 2, LogDir: v.LogDir,
 			Decides: plan.Decides, Accepts: plan.Accepts, Reports: plan.Sets,
 		}
 	}
@@ -186,7 +186,7 @@ func startOf(v victim) *wire.Start {
 
 // hello returns the first message of a launcher.
 func hello(v victim) *wire.Hello {
-	return &wire.Hello{Version: wire.Version, Programs: []wire.Program{{Name: "sh", Args: []string{"-c", v.Script}}}}
+	return &wire.Hello{Version: wire.Version, Programs: []spec.Command{{Name: "sh", Args: []string{"-c", v.Script}}}}
 }
 
 // run makes the agent start its ranks, and end the job when they have ended.

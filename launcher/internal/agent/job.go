@@ -131,7 +131,7 @@ func (j *job) handle(f wire.Frame) error {
 	}
 	switch f.Type {
 	case wire.TypeSignal:
-		return do(f, j.signal)
+		return do(f, j.onSignal)
 	case wire.TypeInspect:
 		return do(f, func(i wire.Inspect) { j.answerQuery(func(done func()) { j.inspect(i, done) }) })
 	case wire.TypeUsage:
@@ -142,7 +142,7 @@ func (j *job) handle(f wire.Frame) error {
 		return do(f, j.spawnAnswered)
 	case wire.TypeSuspend:
 		j.agent.lease.pause()
-		j.signal(wire.Signal{Signal: syscall.SIGSTOP, Group: true})
+		j.signal(spec.Signal{Number: syscall.SIGSTOP, Group: true})
 		return j.agent.link.Send(&wire.Suspend{})
 	case wire.TypeKill:
 		j.timeOver()

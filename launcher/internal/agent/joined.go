@@ -24,7 +24,7 @@ import (
 // Joined is the command line of a node that joined a job by itself. The head assigns ranks and sets the launcher's own
 // variables; the node's command line decides what is run and where files are written.
 type Joined struct {
-	Programs []wire.Program
+	Programs []spec.Command
 	// Ranks is the number of ranks; 0: as the head decides, or one per device of type Device.
 	Ranks  int
 	Device string
@@ -54,12 +54,7 @@ const localRankFlag = "--local-rank="
 
 // replacePrograms replaces the head's programs by those of the command line.
 func (o *Joined) replacePrograms(h *wire.Hello) {
-	scan := slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return p.ScanStore })
-	h.Dir, h.Environ, h.Device = "", nil, o.Device
-	h.Programs = slices.Clone(o.Programs)
-	for i := range h.Programs {
-		h.Programs[i].ScanStore = scan
-	}
+	h.Dir, h.Environ, h.Device, h.Programs = "", nil, o.Device, o.Programs
 	if o.Ranks > 0 {
 		h.Ranks = o.Ranks
 	}
@@ -240,7 +235,7 @@ func (a *Agent) forwardSignals() {
 				return
 			}
 			asked = asked || sig == syscall.SIGINT
-			_ = a.link.Send(&wire.Signal{Signal: sig})
+			_ = a.link.Send(&wire.Signal{Signal: spec.Signal{Number: sig}})
 		}
 	}
 }

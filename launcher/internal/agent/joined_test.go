@@ -19,7 +19,7 @@ import (
 // ownAgent returns the agent of a node that joined with two ranks of `python3 train.py --lr 1` in /work.
 func ownAgent(temp string) *Agent {
 	own := &Joined{
-		Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides,
+		Programs: []spec.Command{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides,
 		Accepts: plan.Accepts, Reports: plan.Sets,
 	}
 	a := &Agent{cfg: Config{TempDir: temp, Joined: own, Environ: []string{
@@ -116,13 +116,11 @@ func TestMessagesOfHeadWithoutEffect(t *testing.T) {
 	a := ownAgent(temp)
 	hello := wire.Hello{
 		Dir: "/evil", Environ: []string{"PATH=/evil"}, Ranks: 100, Device: "evil",
-		Programs: []wire.Program{{
-			Name: "/bin/sh", Args: []string{"-c", "evil"}, Interpreter: "/evil", Dir: "/evil",
-			ScanStore: true,
-		}},
+		Programs:  []spec.Command{{Name: "/bin/sh", Args: []string{"-c", "evil"}, Interpreter: "/evil", Dir: "/evil"}},
+		ScanStore: true,
 	}
 	a.cfg.Joined.replacePrograms(&hello)
-	assert.Equal(t, wire.Hello{Ranks: 2, Programs: []wire.Program{{Name: "train.py", ScanStore: true}}}, hello)
+	assert.Equal(t, wire.Hello{Ranks: 2, Programs: []spec.Command{{Name: "train.py"}}, ScanStore: true}, hello)
 	assert.Equal(t, []string{"CUDA_VISIBLE_DEVICES=3", "RANK=9"}, a.cfg.Joined.reportedEnviron(a.cfg.Environ),
 		"what the head need not know stays here")
 
@@ -154,7 +152,7 @@ func TestHeadReceivesReasonOfRefusal(t *testing.T) {
 		served <- Serve(wire.NewLink(theirs), cfg)
 	}()
 	go func() {
-		_ = head.Send(&wire.Hello{Version: wire.Version, Programs: []wire.Program{{Name: "sh"}}})
+		_ = head.Send(&wire.Hello{Version: wire.Version, Programs: []spec.Command{{Name: "sh"}}})
 		_ = head.Send(&wire.Start{
 			Window: 1 << 16, Apps: []spec.App{{Path: "/bin/sh"}},
 			Ranks: []wire.Row{{Process: spec.Process{Argv: []string{"sh", "-c", "exit 3"}}}},

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -79,7 +80,7 @@ func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 func TestRanksThatCouldNotBeStarted(t *testing.T) {
 	j, received := growableJob(t)
 	g := growBy(1, "/bin/true", 10, 11)
-	g.Programs = append(g.Programs, wire.Program{Name: "/bin/true", Dir: "/does/not/exist"})
+	g.Programs = append(g.Programs, spec.Command{Name: "/bin/true", Dir: "/does/not/exist"})
 	g.Ranks[1].App = 1
 	require.NoError(t, j.grow(g))
 	grown := next[wire.Grown](t, received)

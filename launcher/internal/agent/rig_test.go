@@ -56,7 +56,7 @@ func growBy(number int, program string, ranks ...int) wire.Grow {
 	g := wire.Grow{
 		Number:   number,
 		World:    world.World{Name: "more", Hosts: []string{"h"}, Apps: []world.App{{NumRanks: len(ranks)}}},
-		Programs: []wire.Program{{Name: program, Dir: "/"}},
+		Programs: []spec.Command{{Name: program, Dir: "/"}},
 	}
 	for i, rank := range ranks {
 		g.Ranks = append(g.Ranks, wire.Row{Process: spec.Process{Rank: rank, LocalRank: i}})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -16,7 +17,7 @@ import (
 type signals struct {
 	mu       sync.Mutex    // guards starting and sent
 	starting int           // number of pending starts
-	sent     []wire.Signal // while starting > 0
+	sent     []spec.Signal // while starting > 0
 
 	killed       atomic.Bool               // SIGKILLs may be our own
 	firstRequest atomic.Pointer[time.Time] // of an end; atomic, as a spawner thread must not wait for mu
@@ -41,21 +42,25 @@ func (s *signals) endRequestedAt() time.Time {
 	return time.Time{}
 }
 
-// signal delivers a signal to the ranks. Signals to their process groups, except for SIGSTOP and SIGCONT, request them
-// to end.
-func (j *job) signal(s wire.Signal) {
+func (j *job) onSignal(s wire.Signal) {
 	if s.Agent || s.Ranks != nil {
 		j.inject(s)
-		return
+	} else {
+		j.signal(s.Signal)
 	}
-	ends := s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT
+}
+
+// signal delivers a signal to the ranks. Signals to their process groups, except for SIGSTOP and SIGCONT, request them
+// to end.
+func (j *job) signal(s spec.Signal) {
+	ends := s.Group && s.Number != syscall.SIGSTOP && s.Number != syscall.SIGCONT
 	if ends {
-		if s.Signal == syscall.SIGTERM {
+		if s.Number == syscall.SIGTERM {
 			j.signals.filesNoted.Store(true)
 		}
 		j.mpi.noteMappedFiles()
 	} else if s.Group {
-		j.mpi.suspend(s.Signal == syscall.SIGSTOP)
+		j.mpi.suspend(s.Number == syscall.SIGSTOP)
 	}
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
@@ -65,7 +70,7 @@ func (j *job) signal(s wire.Signal) {
 	if ends {
 		j.signals.requestEnd()
 		j.display.hurryUp()
-		if j.signals.starting == 0 && j.signals.engine.has(s.Signal) {
+		if j.signals.starting == 0 && j.signals.engine.has(s.Number) {
 			return
 		}
 	}
@@ -77,13 +82,13 @@ func (j *job) inject(s wire.Signal) {
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
 	other := func(r wire.Row) bool { return !slices.Contains(s.Ranks, r.Rank) }
-	j.deliver(s, slices.DeleteFunc(slices.Clone(j.rows()), other))
+	j.deliver(s.Signal, slices.DeleteFunc(slices.Clone(j.rows()), other))
 	if cfg := &j.agent.cfg; s.Agent && cfg.Link != nil && cfg.Joined == nil {
-		_ = syscall.Kill(os.Getpid(), s.Signal)
+		_ = syscall.Kill(os.Getpid(), s.Number)
 	}
 }
 
-func (j *job) deliver(s wire.Signal, rows []wire.Row) {
+func (j *job) deliver(s spec.Signal, rows []wire.Row) {
 	var wrapped []int
 	for _, row := range rows {
 		id, r := row.Rank, j.rank(row.Rank)
@@ -94,15 +99,15 @@ func (j *job) deliver(s wire.Signal, rows []wire.Row) {
 			if pid := int(r.pid.Load()); process.LeavesWork(pid) {
 				wrapped = append(wrapped, pid)
 			} else {
-				_ = j.group.SignalProcess(id, s.Signal)
+				_ = j.group.SignalProcess(id, s.Number)
 			}
 		case s.Group:
-			_ = j.group.Signal(id, s.Signal) // it may have exited
+			_ = j.group.Signal(id, s.Number) // it may have exited
 		default:
-			_ = j.group.SignalProcess(id, s.Signal)
+			_ = j.group.SignalProcess(id, s.Number)
 		}
 	}
-	signalLeaders(wrapped, s.Signal)
+	signalLeaders(wrapped, s.Number)
 }
 
 // signalLeaders signals the leaders in the sessions of ranks.
@@ -169,7 +174,7 @@ func (j *job) kill() {
 	j.signals.killed.Store(true)
 	j.signals.requestEnd()
 	j.display.hurryUp()
-	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true}, j.rows())
+	j.deliver(spec.Signal{Number: syscall.SIGKILL, Group: true}, j.rows())
 	if !j.killSweep.Swap(true) {
 		t := j.sessions() // without Known: ranks being started would be mistaken for orphans
 		go func() {
@@ -195,7 +200,7 @@ func (j *job) replaySignals(rows []wire.Row, first int) {
 		j.deliver(s, rows)
 	}
 	if j.signals.killed.Load() {
-		j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true}, rows)
+		j.deliver(spec.Signal{Number: syscall.SIGKILL, Group: true}, rows)
 	}
 	if j.signals.starting--; j.signals.starting == 0 {
 		j.signals.sent = nil

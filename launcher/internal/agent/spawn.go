@@ -272,7 +272,7 @@ func (j *job) claimRequest(g *wire.Grow) bool {
 			return false
 		}
 		// no interpreter
-		*p = wire.Program{Name: p.Name, Args: p.Args, Dir: cmp.Or(app.Dir, j.agent.cfg.Joined.Dir), Path: app.Path}
+		*p = spec.Command{Name: p.Name, Args: p.Args, Dir: cmp.Or(app.Dir, j.agent.cfg.Joined.Dir), Path: app.Path}
 	}
 	requested.used = true
 	j.spawns.pending[g.Call] = requested

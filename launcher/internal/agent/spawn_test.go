@@ -19,7 +19,7 @@ import (
 // grownBy returns the Grow frame for call 1 of a rank on this node.
 func grownBy() *wire.Grow {
 	return &wire.Grow{
-		Call: 1, Programs: []wire.Program{{Name: "child", Args: []string{"x"}}},
+		Call: 1, Programs: []spec.Command{{Name: "child", Args: []string{"x"}}},
 		Ranks: []wire.Row{{Process: spec.Process{Rank: 4}}, {Process: spec.Process{Rank: 5}}},
 	}
 }
@@ -51,7 +51,7 @@ func TestWhatAHeadMayNotGrow(t *testing.T) {
 		c.change(g)
 		assert.Equal(t, c.claimRequest, j.claimRequest(g), name)
 		if c.claimRequest {
-			assert.Equal(t, wire.Program{Name: "child", Args: []string{"x"}, Dir: "/srv"}, g.Programs[0], name)
+			assert.Equal(t, spec.Command{Name: "child", Args: []string{"x"}, Dir: "/srv"}, g.Programs[0], name)
 			assert.False(t, j.claimRequest(g), "%s, again", name)
 		}
 	}

@@ -30,8 +30,8 @@ func (j *job) watchStoreWaits() {
 		return []int64{s.Progress}
 	}}
 	w.report = func(from, to cpuSample) {
-		m := wire.Stalled{Waited: limit, At: time.Now(), Waiting: j.storeWaits(server)}
-		m.Absent = j.absentRanks(m.Waiting, from, to)
+		m := wire.Stalled{Stall: spec.Stall{Waited: spec.Seconds(limit), At: time.Now(), Waiting: j.storeWaits(server)}}
+		m.Missing = j.absentRanks(m.Waiting, from, to)
 		m.RAS, _ = j.queryRAS(true)                               // most programs have no NCCL
 		j.timers.unlessOver(func() { _ = j.agent.link.Send(&m) }) // the head may be gone
 	}

@@ -3,6 +3,8 @@ package program
 import (
 	"os"
 	"testing"
+
+	"gorun/launcher/internal/spec"
 )
 
 // BenchmarkResolve is what finding a program costs on the start-up path.
@@ -10,7 +12,7 @@ func BenchmarkResolve(b *testing.B) {
 	for _, name := range []string{"true", "/bin/true"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Resolve(Request{Name: name, Lookup: os.Getenv}); err != nil {
+				if _, err := Resolve(spec.Command{Name: name}, os.Getenv); err != nil {
 					b.Fatal(err)
 				}
 			}

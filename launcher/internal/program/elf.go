@@ -15,7 +15,7 @@ const maxLoaderPath = 4096
 
 // checkELF returns an error if the kernel would not run the binary. It reads only the program headers: elf.NewFile
 // would read the sections, too, and refuse programs that run without them.
-func (req *Request) checkELF(name string, f file, image *os.File, h head) *Error {
+func (req *request) checkELF(name string, f file, image *os.File, h head) *Error {
 	var header elf.Header64 // the fields used here have the same offsets in 32-bit headers
 	if len(h) < binary.Size(header) {
 		return refused(name, "is a damaged program: it ends within its header")
@@ -55,7 +55,7 @@ func machineName(machine elf.Machine) string {
 
 // checkLoader returns an error if the dynamic loader of a native binary is missing, which execve reports as if the
 // program were missing.
-func (req *Request) checkLoader(name string, image *os.File, h head, header *elf.Header64) *Error {
+func (req *request) checkLoader(name string, image *os.File, h head, header *elf.Header64) *Error {
 	path, ok := loaderPath(image, h, header)
 	switch {
 	case !ok:

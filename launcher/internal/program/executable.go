@@ -60,7 +60,7 @@ const maxInterpreters = 5
 
 // checkExecutable returns an error if the kernel would not execute f, which messages call name. depth counts script
 // interpreters.
-func (req *Request) checkExecutable(name string, f file, depth int) *Error {
+func (req *request) checkExecutable(name string, f file, depth int) *Error {
 	switch {
 	case !f.mode.IsRegular():
 		return refused(name, "is not a file but "+kindOf(f.mode))
@@ -101,7 +101,7 @@ func (req *Request) checkExecutable(name string, f file, depth int) *Error {
 }
 
 // notExecutable returns the reason why a file may not be executed.
-func (req *Request) notExecutable(name string, f file) *Error {
+func (req *request) notExecutable(name string, f file) *Error {
 	h, err := readHead(f.open)
 	switch {
 	case f.hasRunBit() && isNoexec(f.open):

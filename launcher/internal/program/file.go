@@ -43,7 +43,7 @@ func (f *file) stat() error {
 }
 
 // local returns the file of this name in the ranks' working directory.
-func (req *Request) local(name string) file {
+func (req *request) local(name string) file {
 	switch {
 	case strings.HasPrefix(name, "/"):
 		return file{exec: name, open: name}
@@ -57,7 +57,7 @@ func (req *Request) local(name string) file {
 }
 
 // here returns the file of this name in the launcher's working directory; ok is false if that is [Request.local].
-func (req *Request) here(name string) (f file, ok bool) {
+func (req *request) here(name string) (f file, ok bool) {
 	if req.Dir == "" || strings.HasPrefix(name, "/") {
 		return file{}, false
 	}
@@ -67,7 +67,7 @@ func (req *Request) here(name string) (f file, ok bool) {
 
 // checkDir refuses a working directory that no rank could enter: otherwise every relative name would seem to be
 // missing.
-func (req *Request) checkDir() *Error {
+func (req *request) checkDir() *Error {
 	if req.Dir == "" {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gorun/launcher/internal/process/child"
+	"gorun/launcher/internal/spec"
 )
 
 // GoBuild is a Go program that must be built before it can run.
@@ -61,7 +62,7 @@ func (b *GoBuild) check(outFile string) error {
 	if err := f.stat(); err != nil || !f.hasRunBit() {
 		return refused(b.program, "go build made no program of it")
 	}
-	if err := (&Request{Name: b.program}).checkExecutable(b.program, f, 0); err != nil {
+	if err := (&request{Command: spec.Command{Name: b.program}}).checkExecutable(b.program, f, 0); err != nil {
 		return err
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
+	"gorun/launcher/internal/spec"
 )
 
 const (
@@ -25,12 +26,13 @@ const (
 	hello      = "package main\n\nfunc hello() string { return \"hello\" }\n"
 )
 
+type command = spec.Command
+
 // build resolves and builds in a directory, and returns the program and what the compiler said.
-func build(t *testing.T, w Request) (resolved Resolved, program, said string, err error) {
+func build(t *testing.T, request command) (resolved Resolved, program, said string, err error) {
 	t.Helper()
 	testneeds.Program(t, "go", "go")
-	w.Lookup = os.Getenv
-	resolved, err = Resolve(w)
+	resolved, err = Resolve(request, os.Getenv)
 	require.NoError(t, err)
 	require.Equal(t, GoSource, resolved.Kind)
 	require.Empty(t, resolved.Path)
@@ -52,25 +54,25 @@ func TestBuild(t *testing.T) {
 	})
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
-		request Request
+		request command
 		called  string
 		argv    []string
 	}{
 		"a file": {
-			request: Request{Name: "one.go", Args: []string{"-n", "x.go"}}, called: "one", argv: []string{"one", "-n", "x.go"},
+			request: command{Name: "one.go", Args: []string{"-n", "x.go"}}, called: "one", argv: []string{"one", "-n", "x.go"},
 		},
 		"files": {
-			request: Request{Name: "./two.go", Args: []string{"three.go", "arg", "four.go"}}, called: "two",
+			request: command{Name: "./two.go", Args: []string{"three.go", "arg", "four.go"}}, called: "two",
 			argv: []string{"two", "arg", "four.go"},
 		},
 		"a package": {
-			request: Request{Name: "./cmd/hi", Args: []string{"x"}}, called: "hi", argv: []string{"hi", "x"},
+			request: command{Name: "./cmd/hi", Args: []string{"x"}}, called: "hi", argv: []string{"hi", "x"},
 		},
-		"a package without a slash": {request: Request{Name: "other"}, called: "other", argv: []string{"other"}},
-		"the working directory":     {request: Request{Name: ".", Dir: "cmd/hi"}, called: "hi", argv: []string{"hi"}},
-		"named like a file":         {request: Request{Name: "x.go"}, called: "x.go", argv: []string{"x.go"}},
-		"by its absolute path":      {request: Request{Name: dir + "/one.go"}, called: "one", argv: []string{"one"}},
-		"elsewhere":                 {request: Request{Name: "one.go", Dir: "lib"}, called: "one", argv: []string{"one"}},
+		"a package without a slash": {request: command{Name: "other"}, called: "other", argv: []string{"other"}},
+		"the working directory":     {request: command{Name: ".", Dir: "cmd/hi"}, called: "hi", argv: []string{"hi"}},
+		"named like a file":         {request: command{Name: "x.go"}, called: "x.go", argv: []string{"x.go"}},
+		"by its absolute path":      {request: command{Name: dir + "/one.go"}, called: "one", argv: []string{"one"}},
+		"elsewhere":                 {request: command{Name: "one.go", Dir: "lib"}, called: "one", argv: []string{"one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resolved, program, said, err := build(t, test.request)
@@ -96,34 +98,34 @@ func TestBuildThatFails(t *testing.T) {
 	})
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
-		request      Request
+		request      command
 		reason, says string
 	}{
 		"does not compile": {
-			request: Request{Name: "./cmd/bad"},
+			request: command{Name: "./cmd/bad"},
 			reason:  "./cmd/bad: cannot build: go build -o /dev/null ./cmd/bad: exit status 1",
 			says:    "cmd/bad/main.go:3:15: undefined: undefined1\n",
 		},
 		"from two directories": {
-			request: Request{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: cannot build",
+			request: command{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: cannot build",
 			says: "directory",
 		},
 		"with blanks": {
-			request: Request{Name: "my dir/bad one.go"},
+			request: command{Name: "my dir/bad one.go"},
 			reason:  "my dir/bad one.go: cannot build: go build -o /dev/null './my dir/bad one.go': exit status 1",
 			says:    "undefined1\n",
 		},
 		"of another module": {
-			request: Request{Name: "own/bad.go"},
+			request: command{Name: "own/bad.go"},
 			reason:  "own/bad.go: cannot build: go build -C own -o /dev/null ./bad.go: exit status 1",
 			says:    "undefined1\n",
 		},
 		"the directory itself": {
-			request: Request{Name: "own/."},
+			request: command{Name: "own/."},
 			reason:  "own/.: cannot build: go build -C own/. -o /dev/null .: exit status 1",
 			says:    "undefined1\n",
 		},
-		"not on this system": {request: Request{Name: "later"}, reason: "later: go build made no program of it"},
+		"not on this system": {request: command{Name: "later"}, reason: "later: go build made no program of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, said, err := build(t, test.request)
@@ -141,9 +143,9 @@ func TestBuildThatFails(t *testing.T) {
 			}
 		})
 	}
-	_, err := Resolve(Request{Name: "far.go", Args: []string{"gone.go"}, Lookup: os.Getenv})
+	_, err := Resolve(spec.Command{Name: "far.go", Args: []string{"gone.go"}}, os.Getenv)
 	require.EqualError(t, err, "gone.go: not found in PATH or the working directory")
-	_, err = Resolve(Request{Name: "far.go", Lookup: func(string) string { return dir }})
+	_, err = Resolve(spec.Command{Name: "far.go"}, func(string) string { return dir })
 	require.EqualError(t, err, "far.go: is Go source, and there is no go command in PATH to build it")
 	require.Equal(t, 127, err.(*Error).Code)
 }
@@ -152,11 +154,11 @@ func TestBuildThatFails(t *testing.T) {
 // way out.
 func TestBuildWithoutCache(t *testing.T) {
 	t.Chdir(folder(t, map[string]string{"x.go": hello, "pkg/main.go": hello}))
-	_, err := Resolve(Request{Name: "./pkg", Lookup: os.Getenv})
+	_, err := Resolve(spec.Command{Name: "./pkg"}, os.Getenv)
 	require.EqualError(t, err, "./pkg: is a directory, and no go.mod makes its Go files a program")
 	require.Equal(t, "run `gorun ./pkg/main.go`", err.(*Error).Hint)
 
-	r, err := Resolve(Request{Name: "x.go", Lookup: os.Getenv})
+	r, err := Resolve(spec.Command{Name: "x.go"}, os.Getenv)
 	require.NoError(t, err)
 	for _, cache := range []string{"", "GOCACHE=/dev/null/x", "GOCACHE=off"} {
 		var stderr bytes.Buffer
@@ -224,7 +226,7 @@ func TestBuildEndsWithItsContext(t *testing.T) {
 	held, err := os.OpenFile("held", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer held.Close()
-	r, err := Resolve(Request{Name: "x.go", Lookup: func(string) string { return dir + "/bin" }})
+	r, err := Resolve(spec.Command{Name: "x.go"}, func(string) string { return dir + "/bin" })
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithCancelCause(t.Context())

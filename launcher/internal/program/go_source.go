@@ -9,7 +9,7 @@ import (
 )
 
 // goFiles resolves a program of .go files: as in `go run`, all leading arguments that end in .go belong to it.
-func (req *Request) goFiles(first file) (Resolved, *Error) {
+func (req *request) goFiles(first file) (Resolved, *Error) {
 	files := []string{first.open}
 	args := req.Args
 	for len(args) > 0 && strings.HasSuffix(args[0], ".go") {
@@ -24,7 +24,7 @@ func (req *Request) goFiles(first file) (Resolved, *Error) {
 }
 
 // goPackage resolves a directory with a Go main package.
-func (req *Request) goPackage(f file) (Resolved, *Error) {
+func (req *request) goPackage(f file) (Resolved, *Error) {
 	names := goNames(f.open)
 	switch {
 	case len(names) == 0 && req.exists(req.Name+"/__main__.py"):
@@ -36,7 +36,7 @@ func (req *Request) goPackage(f file) (Resolved, *Error) {
 	other := ""
 	for _, name := range names {
 		clause := packageClause(f.open + "/" + name)
-		if clause == "main" && module(f.open) == "" && req.Lookup("GO111MODULE") != "off" {
+		if clause == "main" && module(f.open) == "" && req.lookup("GO111MODULE") != "off" {
 			return Resolved{}, refused(req.Name, "is a directory, and no go.mod makes its Go files a program").
 				hint("run `gorun " + word(f.exec+"/"+name) + "`")
 		}
@@ -72,7 +72,7 @@ func directoryName(dir string) string {
 }
 
 // goProgram resolves a Go program of targets (files, or one directory) in the directory dir.
-func (req *Request) goProgram(name, dir string, targets, args []string) (Resolved, *Error) {
+func (req *request) goProgram(name, dir string, targets, args []string) (Resolved, *Error) {
 	tool, found := req.searchPATH("go")
 	if !found || !tool.mayRun() {
 		return Resolved{}, missing(req.Name, "is Go source, and there is no go command in PATH to build it")

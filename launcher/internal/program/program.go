@@ -42,22 +42,10 @@ const (
 	GoSource Kind = "go program"
 )
 
-// Request describes the program to run.
-type Request struct {
-	// Name is a file, a name in PATH, or a module with spec.StartModule.
-	Name string
-	// Args are the program's own arguments.
-	Args  []string
-	Start spec.Start
-	// Interpreter is the Python to use, a path or a name in PATH; "" finds one.
-	Interpreter string
-	// Dir is the ranks' working directory; "" is the launcher's.
-	Dir string
-	// Path are directories to search before those in PATH, separated by colons.
-	Path string
-	// Lookup returns variables of the environment: PATH, VIRTUAL_ENV, CONDA_PREFIX; "" if unset. Nil is an empty
-	// environment.
-	Lookup func(name string) string
+// request is what [Resolve] got.
+type request struct {
+	spec.Command
+	lookup func(name string) string
 }
 
 // Resolved is how a program starts.
@@ -77,11 +65,10 @@ type Resolved struct {
 }
 
 // Resolve decides how a program starts. It starts nothing (with one exception: see binfmt.go), and takes a few system
-// calls for an ordinary program. Every error is an [*Error].
-func Resolve(req Request) (Resolved, error) {
-	if req.Lookup == nil {
-		req.Lookup = func(string) string { return "" }
-	}
+// calls for an ordinary program. lookup returns variables of the environment: PATH, VIRTUAL_ENV, CONDA_PREFIX; "" if
+// unset. Every error is an [*Error].
+func Resolve(command spec.Command, lookup func(name string) string) (Resolved, error) {
+	req := request{command, lookup}
 	r, err := req.resolve()
 	if err != nil {
 		return Resolved{}, err // not a nil *Error as an error
@@ -89,7 +76,7 @@ func Resolve(req Request) (Resolved, error) {
 	return r, nil
 }
 
-func (req *Request) resolve() (Resolved, *Error) {
+func (req *request) resolve() (Resolved, *Error) {
 	if req.Name == "" {
 		return Resolved{}, missing(req.Name, "empty program name")
 	}
@@ -109,7 +96,7 @@ func (req *Request) resolve() (Resolved, *Error) {
 }
 
 // auto decides by the type of the file.
-func (req *Request) auto() (Resolved, *Error) {
+func (req *request) auto() (Resolved, *Error) {
 	f, err := req.find(req.Name)
 	switch {
 	case err != nil:
@@ -125,7 +112,7 @@ func (req *Request) auto() (Resolved, *Error) {
 }
 
 // executableOnly refuses sources and directories.
-func (req *Request) executableOnly() (Resolved, *Error) {
+func (req *request) executableOnly() (Resolved, *Error) {
 	f, err := req.find(req.Name)
 	if err != nil {
 		return Resolved{}, err
@@ -136,7 +123,7 @@ func (req *Request) executableOnly() (Resolved, *Error) {
 	return req.executable(f)
 }
 
-func (req *Request) executable(f file) (Resolved, *Error) {
+func (req *request) executable(f file) (Resolved, *Error) {
 	if err := req.checkExecutable(req.Name, f, 0); err != nil {
 		return Resolved{}, err
 	}
@@ -149,6 +136,6 @@ func (req *Request) executable(f file) (Resolved, *Error) {
 }
 
 // argv returns words with the program's own arguments.
-func (req *Request) argv(words ...string) []string {
+func (req *request) argv(words ...string) []string {
 	return append(words[:len(words):len(words)], req.Args...)
 }

@@ -4,11 +4,13 @@ import (
 	"path"
 	"strings"
 
+	"gorun/launcher/internal/spec"
+
 	"golang.org/x/sys/unix"
 )
 
 // pythonOnly resolves a program that always runs by Python.
-func (req *Request) pythonOnly() (Resolved, *Error) {
+func (req *request) pythonOnly() (Resolved, *Error) {
 	f, err := req.findFile(req.Name) // Python does not search PATH for a script
 	switch {
 	case err != nil:
@@ -23,7 +25,7 @@ func (req *Request) pythonOnly() (Resolved, *Error) {
 }
 
 // pythonDirectory runs DIR/__main__.py, as python DIR does.
-func (req *Request) pythonDirectory(f file) (Resolved, *Error) {
+func (req *request) pythonDirectory(f file) (Resolved, *Error) {
 	main := file{exec: f.exec, open: f.open + "/__main__.py"}
 	if main.stat() != nil {
 		return Resolved{}, refused(req.Name, "is a directory without a __main__.py")
@@ -32,7 +34,7 @@ func (req *Request) pythonDirectory(f file) (Resolved, *Error) {
 }
 
 // script resolves a file that Python runs.
-func (req *Request) script(f file) (Resolved, *Error) {
+func (req *request) script(f file) (Resolved, *Error) {
 	if unix.Access(f.open, unix.R_OK) != nil {
 		return Resolved{}, refused(req.Name, "permission denied: Python could not read it")
 	}
@@ -46,7 +48,7 @@ func (req *Request) script(f file) (Resolved, *Error) {
 
 // scriptName returns Python's argument, which becomes sys.argv[0]. It is the name from the command line if that leads
 // to the file.
-func (req *Request) scriptName(f file) string {
+func (req *request) scriptName(f file) string {
 	if f.exec == "./"+req.Name && !strings.HasPrefix(req.Name, "-") {
 		return req.Name
 	}
@@ -54,7 +56,7 @@ func (req *Request) scriptName(f file) string {
 }
 
 // module resolves a Python module.
-func (req *Request) module() (Resolved, *Error) {
+func (req *request) module() (Resolved, *Error) {
 	base, isFile := strings.CutSuffix(req.Name, ".py")
 	switch {
 	case strings.Contains(req.Name, "/"):
@@ -74,7 +76,7 @@ func (req *Request) module() (Resolved, *Error) {
 
 // moduleSource returns the file of a module below the working directory, which comes first in Python's search path with
 // -m; "" if it is elsewhere. A package hides a module of the same name, and runs its __main__.
-func (req *Request) moduleSource(name string) string {
+func (req *request) moduleSource(name string) string {
 	base := strings.ReplaceAll(name, ".", "/")
 	names := []string{base + ".py", base + "/__main__.py"}
 	if req.exists(base + "/__init__.py") {
@@ -88,26 +90,27 @@ func (req *Request) moduleSource(name string) string {
 	return ""
 }
 
-func (req *Request) exists(name string) bool {
+func (req *request) exists(name string) bool {
 	f := req.local(name)
 	return f.stat() == nil && f.mode.IsRegular()
 }
 
 // interpreter finds the Python that runs a program.
-func (req *Request) interpreter(program string) (string, *Error) {
+func (req *request) interpreter(program string) (string, *Error) {
 	switch {
 	case req.Interpreter != "":
 		return req.usable(program, req.Interpreter)
 	case req.hasPython("VIRTUAL_ENV"):
-		return req.usable(program, req.Lookup("VIRTUAL_ENV")+"/bin/python")
+		return req.usable(program, req.lookup("VIRTUAL_ENV")+"/bin/python")
 	case req.hasPython("CONDA_PREFIX"):
-		return req.usable(program, req.Lookup("CONDA_PREFIX")+"/bin/python")
+		return req.usable(program, req.lookup("CONDA_PREFIX")+"/bin/python")
 	}
 	return req.usable(program, "python3")
 }
 
-// Python finds the interpreter for a script.
-func Python(req Request) (string, error) {
+// Python finds the interpreter for a script: the user's choice, or one of the environment.
+func Python(choice string, lookup func(name string) string) (string, error) {
+	req := request{spec.Command{Interpreter: choice}, lookup}
 	path, err := req.interpreter("python")
 	if err != nil {
 		return "", err
@@ -117,8 +120,8 @@ func Python(req Request) (string, error) {
 
 // hasPython reports whether a variable names an environment with an interpreter. A broken link counts: the user's
 // packages are in that environment.
-func (req *Request) hasPython(variable string) bool {
-	prefix := req.Lookup(variable)
+func (req *request) hasPython(variable string) bool {
+	prefix := req.lookup(variable)
 	if prefix == "" {
 		return false
 	}
@@ -127,7 +130,7 @@ func (req *Request) hasPython(variable string) bool {
 }
 
 // usable returns the path of an interpreter, or the reason why it cannot run a program.
-func (req *Request) usable(program, python string) (string, *Error) {
+func (req *request) usable(program, python string) (string, *Error) {
 	f, err := req.findPython(python)
 	if err == nil {
 		err = req.checkExecutable(python, f, 0)
@@ -138,7 +141,7 @@ func (req *Request) usable(program, python string) (string, *Error) {
 	return f.exec, nil
 }
 
-func (req *Request) findPython(name string) (file, *Error) {
+func (req *request) findPython(name string) (file, *Error) {
 	if strings.Contains(name, "/") {
 		return req.findFile(name)
 	}
@@ -151,7 +154,7 @@ func (req *Request) findPython(name string) (file, *Error) {
 
 // pythonSource returns the Python file that an executable runs, if known: a script by its ending, or the file in
 // `python [options] x.py` and `python -m module`.
-func (req *Request) pythonSource(f file) string {
+func (req *request) pythonSource(f file) string {
 	switch {
 	case strings.HasSuffix(f.exec, ".py"):
 		return f.open
@@ -162,7 +165,7 @@ func (req *Request) pythonSource(f file) string {
 }
 
 // sourceInArgs returns the file that Python runs with these arguments.
-func (req *Request) sourceInArgs(args []string) string {
+func (req *request) sourceInArgs(args []string) string {
 	for len(args) > 0 {
 		option, value := args[0], args[1:]
 		switch {

@@ -44,270 +44,275 @@ func TestRefuse(t *testing.T) {
 	require.NoError(t, unix.Mkfifo(dir+"/fifo", 0o755))
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
-		request      Request
-		path         string // PATH, "" is bin
-		code         int
-		reason, hint string
+		name             string
+		args             []string
+		start            spec.Start
+		interpreter, dir string
+		path             string // PATH, "" is bin
+		code             int
+		reason, hint     string
 	}{
-		"empty name": {request: Request{Name: ""}, code: 127, reason: `"": empty program name`},
-		"missing":    {request: Request{Name: "./nosuch"}, code: 127, reason: "./nosuch: no such file"},
+		"empty name": {name: "", code: 127, reason: `"": empty program name`},
+		"missing":    {name: "./nosuch", code: 127, reason: "./nosuch: no such file"},
 		"missing everywhere": {
-			request: Request{Name: "nosuch"}, code: 127, reason: "nosuch: not found in PATH or the working directory",
+			name: "nosuch", code: 127, reason: "nosuch: not found in PATH or the working directory",
 		},
 		"mistyped": {
-			request: Request{Name: "./trianer"}, code: 127, reason: "./trianer: no such file", hint: "did you mean ./trainer?",
+			name: "./trianer", code: 127, reason: "./trianer: no such file", hint: "did you mean ./trainer?",
 		},
 		"mistyped plain": {
-			request: Request{Name: "Trainer"}, code: 127, reason: "Trainer: not found in PATH or the working directory",
+			name: "Trainer", code: 127, reason: "Trainer: not found in PATH or the working directory",
 			hint: "did you mean ./trainer?",
 		},
 		"ending left out": {
-			request: Request{Name: "train"}, code: 127, reason: "train: not found in PATH or the working directory",
+			name: "train", code: 127, reason: "train: not found in PATH or the working directory",
 			hint: "did you mean ./train.py?",
 		},
 		"in the wrong directory": {
-			request: Request{Name: "build/trainer"}, code: 127, reason: "build/trainer: no such file",
+			name: "build/trainer", code: 127, reason: "build/trainer: no such file",
 			hint: "did you mean ./trainer?",
 		},
 		"source": {
-			request: Request{Name: "./solve.f90"}, code: 126, reason: "./solve.f90: is no program yet",
+			name: "./solve.f90", code: 126, reason: "./solve.f90: is no program yet",
 			hint: "compile it first: `mpifort -o ./solve ./solve.f90`",
 		},
 		"not built": {
-			request: Request{Name: "solve"}, code: 127, reason: "solve: not found in PATH or the working directory",
+			name: "solve", code: 127, reason: "solve: not found in PATH or the working directory",
 			hint: "compile it first: `mpifort -o ./solve ./solve.f90`",
 		},
 		"not quoted": {
-			request: Request{Name: "./two", Args: []string{"words", "-v"}}, code: 127, reason: "./two: no such file",
+			name: "./two", args: []string{"words", "-v"}, code: 127, reason: "./two: no such file",
 			hint: "quote its name, which has a blank: './two words'",
 		},
 		"mistyped in PATH": {
-			request: Request{Name: "ncl-test"}, code: 127, reason: "ncl-test: not found in PATH or the working directory",
+			name: "ncl-test", code: 127, reason: "ncl-test: not found in PATH or the working directory",
 		},
 		"control bytes": {
-			request: Request{Name: "./\x1b[31mred\n"}, code: 127, reason: `"./\x1b[31mred\n": no such file`,
+			name: "./\x1b[31mred\n", code: 127, reason: `"./\x1b[31mred\n": no such file`,
 		},
 		"below a file": {
-			request: Request{Name: "file/x/y"}, code: 126, reason: "file/x/y: file/x is not a directory",
+			name: "file/x/y", code: 126, reason: "file/x/y: file/x is not a directory",
 		},
 		"dangling": {
-			request: Request{Name: "./dangling"}, code: 127,
+			name: "./dangling", code: 127,
 			reason: "./dangling: is a symbolic link to nowhere, which does not exist",
 		},
 		"dangling plain": {
-			request: Request{Name: "dangling"}, code: 127,
+			name: "dangling", code: 127,
 			reason: "dangling: is a symbolic link to nowhere, which does not exist",
 		},
 		"loop": {
-			request: Request{Name: "./loop"}, code: 126, reason: "./loop: its symbolic links form a loop",
+			name: "./loop", code: 126, reason: "./loop: its symbolic links form a loop",
 		},
 		"long name": {
-			request: Request{Name: "./" + strings.Repeat("a", 300)}, code: 126, reason: "./" + strings.Repeat("a", 300) +
+			name: "./" + strings.Repeat("a", 300), code: 126, reason: "./" + strings.Repeat("a", 300) +
 				": file name too long",
 		},
 		"no run bit": {
-			request: Request{Name: "./norun"}, code: 126, reason: "./norun: permission denied: not executable",
+			name: "./norun", code: 126, reason: "./norun: permission denied: not executable",
 			hint: "run `chmod +x ./norun`",
 		},
 		"no run bit, plain": {
-			request: Request{Name: "elf"}, code: 126, reason: "elf: permission denied: not executable",
+			name: "elf", code: 126, reason: "elf: permission denied: not executable",
 			hint: "run `chmod +x ./elf`",
 		},
 		"no run bit in PATH": {
-			request: Request{Name: "locked"}, code: 126, reason: "locked: permission denied: not executable",
+			name: "locked", code: 126, reason: "locked: permission denied: not executable",
 			hint: "run `chmod +x " + dir + "/bin/locked`",
 		},
 		"no run bit, shell": {
-			request: Request{Name: "norun.sh"}, code: 126,
+			name: "norun.sh", code: 126,
 			reason: "norun.sh: permission denied: not executable, and without a #! line", hint: "run `gorun sh ./norun.sh`",
 		},
 		"no run bit, data": {
-			request: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: permission denied: not executable",
+			name: "notes.txt", code: 126, reason: "notes.txt: permission denied: not executable",
 			hint: chmodNotes,
 		},
 		"--no-python with a script": {
-			request: Request{Name: "train.py", Start: spec.StartExec}, code: 126,
+			name: "train.py", start: spec.StartExec, code: 126,
 			reason: "train.py: permission denied: not executable, and without a #! line", hint: "run `gorun python3 ./train.py`",
 		},
 		"--no-python with a directory": {
-			request: Request{Name: "golib", Start: spec.StartExec}, code: 126, reason: "golib: is a directory",
+			name: "golib", start: spec.StartExec, code: 126, reason: "golib: is a directory",
 		},
-		"empty": {request: Request{Name: "./empty"}, code: 126, reason: "./empty: is an empty file"},
+		"empty": {name: "./empty", code: 126, reason: "./empty: is an empty file"},
 		"text": {
-			request: Request{Name: "text"}, code: 126,
+			name: "text", code: 126,
 			reason: "text: is a text without a #! line, so the kernel does not know what runs it",
 			hint:   "run `gorun sh ./text`, or begin the file with #!/bin/sh",
 		},
 		"perl text": {
-			request: Request{Name: "text.pl"}, code: 126,
+			name: "text.pl", code: 126,
 			reason: "text.pl: is a text without a #! line, so the kernel does not know what runs it",
 			hint:   "run `gorun perl ./text.pl`, or begin the file with a line such as #!/usr/bin/env perl",
 		},
 		"noise": {
-			request: Request{Name: "noise"}, code: 126, reason: "noise: is neither a program for this machine nor a script",
+			name: "noise", code: 126, reason: "noise: is neither a program for this machine nor a script",
 		},
 		"macOS": {
-			request: Request{Name: "mac"}, code: 126, reason: "mac: is a program for macOS, this is Linux",
+			name: "mac", code: 126, reason: "mac: is a program for macOS, this is Linux",
 		},
 		"Windows": {
-			request: Request{Name: "windows"}, code: 126, reason: "windows: is a program for Windows, this is Linux",
+			name: "windows", code: 126, reason: "windows: is a program for Windows, this is Linux",
 		},
-		"named pipe": {request: Request{Name: "fifo"}, code: 126, reason: "fifo: is not a file but a named pipe"},
+		"named pipe": {name: "fifo", code: 126, reason: "fifo: is not a file but a named pipe"},
 		"device": {
-			request: Request{Name: "/dev/null"}, code: 126, reason: "/dev/null: is not a file but a device",
+			name: "/dev/null", code: 126, reason: "/dev/null: is not a file but a device",
 		},
 		"cut off": {
-			request: Request{Name: "cut"}, code: 126, reason: "cut: is a damaged program: it ends within its header",
+			name: "cut", code: 126, reason: "cut: is a damaged program: it ends within its header",
 		},
 		"another machine": {
-			request: Request{Name: "foreign"}, code: 126, reason: "foreign: is built for riscv64, this host is ",
+			name: "foreign", code: 126, reason: "foreign: is built for riscv64, this host is ",
 		},
 		"another order of bytes": {
-			request: Request{Name: "big"}, code: 126, reason: "big: is built for s390x, this host is ",
+			name: "big", code: 126, reason: "big: is built for s390x, this host is ",
 		},
 		"object file": {
-			request: Request{Name: "object"}, code: 126, reason: "object: is an object file: link it first",
+			name: "object", code: 126, reason: "object: is an object file: link it first",
 		},
-		"core": {request: Request{Name: "core"}, code: 126, reason: "core: is a core dump"},
+		"core": {name: "core", code: 126, reason: "core: is a core dump"},
 		"no loader": {
-			request: Request{Name: "nix"}, code: 127, reason: "nix: needs the loader /nix/store/x/ld.so: no such file",
+			name: "nix", code: 127, reason: "nix: needs the loader /nix/store/x/ld.so: no such file",
 		},
 		"musl": {
-			request: Request{Name: "musl"}, code: 127,
+			name: "musl", code: 127,
 			reason: "musl: needs the loader /lib/ld-musl-of-no-machine.so.1: no such file",
 			hint:   "link it statically or build it on this system: it was linked with musl (Alpine)",
 		},
 		"segments beyond the end": {
-			request: Request{Name: "segments"}, code: 126,
+			name: "segments", code: 126,
 			reason: "segments: is a damaged program: its segments are not where its header says",
 		},
 		"segments far beyond": {
-			request: Request{Name: "far"}, code: 126,
+			name: "far", code: 126,
 			reason: "far: is a damaged program: its segments are not where its header says",
 		},
 		"segments of an odd size": {
-			request: Request{Name: "odd"}, code: 126,
+			name: "odd", code: 126,
 			reason: "odd: is a damaged program: its segments are not where its header says",
 		},
 		"no interpreter": {
-			request: Request{Name: "badsh"}, code: 127, reason: "badsh: its #! line needs /no/such/sh: no such file",
+			name: "badsh", code: 127, reason: "badsh: its #! line needs /no/such/sh: no such file",
 		},
 		"no interpreter's name": {
-			request: Request{Name: "noname"}, code: 126, reason: "noname: its #! line has no interpreter",
+			name: "noname", code: 126, reason: "noname: its #! line has no interpreter",
 		},
 		"interpreter's name too long": {
-			request: Request{Name: "toolong"}, code: 126,
+			name: "toolong", code: 126,
 			reason: "toolong: its #! line is longer than the 256 bytes that the kernel reads",
 		},
 		"interpreter is a directory": {
-			request: Request{Name: "shdir"}, code: 126,
+			name: "shdir", code: 126,
 			reason: "shdir: its #! line needs /bin: is not a file but a directory",
 		},
 		"interpreter is data": {
-			request: Request{Name: "viadata"}, code: 126,
+			name: "viadata", code: 126,
 			reason: "viadata: its #! line needs ./notes.txt: permission denied: not executable", hint: chmodNotes,
 		},
 		"interpreter is itself": {
-			request: Request{Name: "self"}, code: 126, reason: "its interpreters are scripts, more than five deep",
+			name: "self", code: 126, reason: "its interpreters are scripts, more than five deep",
 		},
 		"CR LF": {
-			request: Request{Name: "crlf"}, code: 127,
+			name: "crlf", code: 127,
 			reason: `crlf: its lines end in CR LF, as on Windows, so its #! line asks for "/bin/sh\r"`,
 			hint:   "run `sed -i 's/\\r$//' crlf`",
 		},
 		"CR LF with env": {
-			request: Request{Name: "envcrlf"}, code: 127,
+			name: "envcrlf", code: 127,
 			reason: `envcrlf: its lines end in CR LF, as on Windows, so its #! line asks for "/usr/bin/env python3\r"`,
 			hint:   "run `sed -i 's/\\r$//' envcrlf`",
 		},
 		"env finds nothing": {
-			request: Request{Name: "envgone"}, code: 127, reason: "envgone: its #! line needs nopython, which is not in PATH",
+			name: "envgone", code: 127, reason: "envgone: its #! line needs nopython, which is not in PATH",
 		},
 		"env with arguments": {
-			request: Request{Name: "envargs"}, code: 127,
+			name: "envargs", code: 127,
 			reason: `envargs: its #! line has env look for one command named "sh -e"`,
 			hint:   "write `#!/usr/bin/env -S sh -e`, which splits it into words",
 		},
 		"env finds an empty file": {
-			request: Request{Name: "envempty"}, code: 126, reason: "envempty: its #! line needs brokencmd: is an empty file",
+			name: "envempty", code: 126, reason: "envempty: its #! line needs brokencmd: is an empty file",
 		},
 		"directory": {
-			request: Request{Name: "data"}, code: 126, reason: "data: is a directory, without a Go program",
+			name: "data", code: 126, reason: "data: is a directory, without a Go program",
 		},
 		"directory with tests": {
-			request: Request{Name: "./gotest"}, code: 126, reason: "./gotest: is a directory, without a Go program",
+			name: "./gotest", code: 126, reason: "./gotest: is a directory, without a Go program",
 		},
 		"Python directory": {
-			request: Request{Name: "pydir"}, code: 126, reason: "pydir: is a directory, without a Go program",
+			name: "pydir", code: 126, reason: "pydir: is a directory, without a Go program",
 			hint: "run `gorun python3 ./pydir` to start its __main__.py",
 		},
 		"Go library": {
-			request: Request{Name: "golib"}, code: 126,
+			name: "golib", code: 126,
 			reason: "golib: holds the Go package lib, which is not a program (package main)",
 		},
 		"torchrun with a binary": {
-			request: Request{Name: "trainer", Start: spec.StartPython}, code: 126,
+			name: "trainer", start: spec.StartPython, code: 126,
 			reason: "trainer: is a compiled program, not a Python script", hint: "add `--no-python` to run it as it is",
 		},
 		"torchrun with a directory": {
-			request: Request{Name: "data", Start: spec.StartPython}, code: 126,
+			name: "data", start: spec.StartPython, code: 126,
 			reason: "data: is a directory without a __main__.py",
 		},
 		"torchrun, missing": {
-			request: Request{Name: "trian.py", Start: spec.StartPython}, code: 127, reason: "trian.py: no such file",
+			name: "trian.py", start: spec.StartPython, code: 127, reason: "trian.py: no such file",
 			hint: "did you mean ./train.py?",
 		},
 		"torchrun with a command": {
-			request: Request{Name: "nccl-test", Start: spec.StartPython}, code: 127, reason: "nccl-test: no such file",
+			name: "nccl-test", start: spec.StartPython, code: 127, reason: "nccl-test: no such file",
 			hint: "add `--no-python` to run nccl-test from PATH as it is",
 		},
 		"torchrun, nothing like it": {
-			request: Request{Name: "ncl-test", Start: spec.StartPython}, code: 127, reason: "ncl-test: no such file",
+			name: "ncl-test", start: spec.StartPython, code: 127, reason: "ncl-test: no such file",
 		},
 		"-m with a path": {
-			request: Request{Name: "./train.py", Start: spec.StartModule}, code: 127,
+			name: "./train.py", start: spec.StartModule, code: 127,
 			reason: "./train.py: is a path, not the name of a Python module (-m takes package.module)",
 			hint:   "leave out `-m` to run a file",
 		},
 		"-m with a file": {
-			request: Request{Name: "train.py", Start: spec.StartModule}, code: 127,
+			name: "train.py", start: spec.StartModule, code: 127,
 			reason: "train.py: is a file, not the name of a Python module", hint: "did you mean `-m train`?",
 		},
 		"no python3": {
-			request: Request{Name: "train.py"}, path: "/nowhere", code: 127,
+			name: "train.py", path: "/nowhere", code: 127,
 			reason: "train.py: its interpreter python3: not found in PATH",
 		},
 		"no python3 for a module": {
-			request: Request{Name: "json", Start: spec.StartModule}, path: "/nowhere", code: 127,
+			name: "json", start: spec.StartModule, path: "/nowhere", code: 127,
 			reason: "-m json: its interpreter python3: not found in PATH",
 		},
 		"no interpreter of that name": {
-			request: Request{Name: "train.py", Interpreter: "/opt/py"}, code: 127,
+			name: "train.py", interpreter: "/opt/py", code: 127,
 			reason: "train.py: its interpreter /opt/py: no such file",
 		},
 		"interpreter is no program": {
-			request: Request{Name: "train.py", Interpreter: "./notes.txt"}, code: 126,
+			name: "train.py", interpreter: "./notes.txt", code: 126,
 			reason: "train.py: its interpreter ./notes.txt: permission denied: not executable", hint: chmodNotes,
 		},
 		"broken environment": {
-			request: Request{Name: "train.py"}, path: "VIRTUAL_ENV=venv", code: 127,
+			name: "train.py", path: "VIRTUAL_ENV=venv", code: 127,
 			reason: "train.py: its interpreter venv/bin/python: is a symbolic link to /no/base/python3, which does not exist",
 		},
 		"no working directory": {
-			request: Request{Name: "trainer", Dir: "nowhere"}, code: 127,
+			name: "trainer", dir: "nowhere", code: 127,
 			reason: "trainer: the working directory nowhere does not exist",
 		},
 		"working directory is a file": {
-			request: Request{Name: "trainer", Dir: "train.py"}, code: 126,
+			name: "trainer", dir: "train.py", code: 126,
 			reason: "trainer: the working directory train.py is not a directory",
 		},
 		"working directory below one": {
-			request: Request{Name: "trainer", Dir: "train.py/x"}, code: 126,
+			name: "trainer", dir: "train.py/x", code: 126,
 			reason: "trainer: the working directory train.py/x: train.py is not a directory",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.request.Lookup = func(name string) string {
+			got, err := Resolve(spec.Command{
+				Name: test.name, Args: test.args, Start: test.start, Interpreter: test.interpreter, Dir: test.dir,
+			}, func(name string) string {
 				variable, value, ok := strings.Cut(test.path, "=")
 				switch {
 				case ok && name == variable:
@@ -318,8 +323,7 @@ func TestRefuse(t *testing.T) {
 					return dir + "/bin"
 				}
 				return test.path
-			}
-			got, err := Resolve(test.request)
+			})
 			require.Zero(t, got)
 			var e *Error
 			require.ErrorAs(t, err, &e)
@@ -349,14 +353,14 @@ func TestRefuseWithoutPermission(t *testing.T) {
 		"secret.py":      "permission denied: Python could not read it",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := unprivileged(t, dir, Request{Name: dir + "/" + name})
+			_, err := unprivileged(t, dir, spec.Command{Name: dir + "/" + name})
 			var e *Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, dir+"/"+name+": "+want, e.Error())
 			require.Equal(t, 126, e.Code)
 		})
 	}
-	_, err := unprivileged(t, dir, Request{Name: "x", Dir: dir + "/closed/work"})
+	_, err := unprivileged(t, dir, spec.Command{Name: "x", Dir: dir + "/closed/work"})
 	require.EqualError(t, err, "x: the working directory "+dir+"/closed/work: permission denied: the directory "+dir+
 		"/closed is not accessible to this user")
 }
@@ -366,9 +370,9 @@ func TestRefuseInRemovedDirectory(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	t.Chdir(dir)
 	require.NoError(t, os.Remove(dir))
-	_, err := Resolve(Request{Name: "./trainer"})
+	_, err := Resolve(spec.Command{Name: "./trainer"}, noEnvironment)
 	require.EqualError(t, err, "./trainer: not found: the working directory was removed")
-	_, err = Resolve(Request{Name: "sh"})
+	_, err = Resolve(spec.Command{Name: "sh"}, noEnvironment)
 	require.NoError(t, err, "what is not in it runs all the same")
 }
 
@@ -389,7 +393,7 @@ func TestKernelAgrees(t *testing.T) {
 	require.NoError(t, err)
 	for _, entry := range names {
 		t.Run(entry.Name(), func(t *testing.T) {
-			_, err := Resolve(Request{Name: "./" + entry.Name(), Start: spec.StartExec})
+			_, err := Resolve(spec.Command{Name: "./" + entry.Name(), Start: spec.StartExec}, noEnvironment)
 			var e *Error
 			require.ErrorAs(t, err, &e)
 			_, err = syscall.ForkExec("./"+entry.Name(), []string{entry.Name()}, &syscall.ProcAttr{})

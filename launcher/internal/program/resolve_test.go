@@ -101,180 +101,185 @@ func TestResolve(t *testing.T) {
 	dir, lookup := surroundings(t)
 	bin := dir + "/bin/"
 	for name, test := range map[string]struct {
-		request Request
-		extra   map[string]string // environment
-		path    string
-		argv    []string
-		kind    Kind
-		source  string
-		arg     int
+		name                     string
+		args                     []string
+		start                    spec.Start
+		interpreter, dir, search string
+		extra                    map[string]string // environment
+		path                     string
+		argv                     []string
+		kind                     Kind
+		source                   string
+		arg                      int
 	}{
 		"in PATH": {
-			request: Request{Name: "tool", Args: []string{"-n", "4"}}, path: bin + "tool", argv: []string{"tool", "-n", "4"},
+			name: "tool", args: []string{"-n", "4"}, path: bin + "tool", argv: []string{"tool", "-n", "4"},
 			arg: 1,
 		},
-		"PATH before the directory": {request: Request{Name: "both"}, path: bin + "both", argv: []string{"both"}, arg: 1},
+		"PATH before the directory": {name: "both", path: bin + "both", argv: []string{"both"}, arg: 1},
 		"only in the directory": {
-			request: Request{Name: "trainer"}, path: "./trainer", argv: []string{"./trainer"}, arg: 1,
+			name: "trainer", path: "./trainer", argv: []string{"./trainer"}, arg: 1,
 		},
-		"no run bit in PATH": {request: Request{Name: "here"}, path: "./here", argv: []string{"./here"}, arg: 1},
-		"with a slash":       {request: Request{Name: "./both"}, path: "./both", argv: []string{"./both"}, arg: 1},
+		"no run bit in PATH": {name: "here", path: "./here", argv: []string{"./here"}, arg: 1},
+		"with a slash":       {name: "./both", path: "./both", argv: []string{"./both"}, arg: 1},
 		"below": {
-			request: Request{Name: "sub/tool"}, path: "sub/tool", argv: []string{"sub/tool"}, arg: 1,
+			name: "sub/tool", path: "sub/tool", argv: []string{"sub/tool"}, arg: 1,
 		},
 		"absolute": {
-			request: Request{Name: dir + "/trainer"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
+			name: dir + "/trainer", path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
 		},
 		"in --chdir": {
-			request: Request{Name: "./tool", Dir: "sub"}, path: "./tool", argv: []string{"./tool"}, arg: 1,
+			name: "./tool", dir: "sub", path: "./tool", argv: []string{"./tool"}, arg: 1,
 		},
 		"plain in --chdir": {
-			request: Request{Name: "trainer", Dir: "sub"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
+			name: "trainer", dir: "sub", path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
 		},
 		"only here, with --chdir": {
-			request: Request{Name: "./trainer", Dir: "sub"}, path: dir + "/./trainer", argv: []string{dir + "/./trainer"},
+			name: "./trainer", dir: "sub", path: dir + "/./trainer", argv: []string{dir + "/./trainer"},
 			arg: 1,
 		},
 		"Path before PATH": {
-			request: Request{Name: "tool", Path: "none:sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1,
+			name: "tool", search: "none:sub", path: "sub/tool", argv: []string{"tool"}, arg: 1,
 		},
 		"PATH after Path": {
-			request: Request{Name: "tool", Path: "none"}, path: bin + "tool", argv: []string{"tool"}, arg: 1,
+			name: "tool", search: "none", path: bin + "tool", argv: []string{"tool"}, arg: 1,
 		},
 		"relative entry in PATH": {
-			request: Request{Name: "tool"}, extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"},
+			name: "tool", extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"},
 			arg: 1,
 		},
 		"empty entry in PATH": {
-			request: Request{Name: "trainer"}, extra: map[string]string{"PATH": ":/bin"}, path: "./trainer",
+			name: "trainer", extra: map[string]string{"PATH": ":/bin"}, path: "./trainer",
 			argv: []string{"trainer"}, arg: 1,
 		},
-		"env -S": {request: Request{Name: "envpy"}, path: bin + "envpy", argv: []string{"envpy"}, arg: 1},
+		"env -S": {name: "envpy", path: bin + "envpy", argv: []string{"envpy"}, arg: 1},
 		"script": {
-			request: Request{Name: "train.py", Args: []string{"--lr", "1"}}, path: bin + "python3",
+			name: "train.py", args: []string{"--lr", "1"}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "train.py", "--lr", "1"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"script with a slash": {
-			request: Request{Name: "./train.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./train.py"},
+			name: "./train.py", path: bin + "python3", argv: []string{bin + "python3", "-u", "./train.py"},
 			kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"script named like an option": {
-			request: Request{Name: "-dash.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./-dash.py"},
+			name: "-dash.py", path: bin + "python3", argv: []string{bin + "python3", "-u", "./-dash.py"},
 			kind: PythonScript, source: "./-dash.py", arg: 3,
 		},
 		"script in --chdir": {
-			request: Request{Name: "train.py", Dir: "sub"}, path: bin + "python3",
+			name: "train.py", dir: "sub", path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "sub/./train.py", arg: 3,
 		},
 		"script here, with --chdir": {
-			request: Request{Name: "plain.py", Dir: "sub"}, path: bin + "python3",
+			name: "plain.py", dir: "sub", path: bin + "python3",
 			argv: []string{bin + "python3", "-u", dir + "/plain.py"}, kind: PythonScript, source: "plain.py", arg: 3,
 		},
 		"script before PATH": {
-			request: Request{Name: "only.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "only.py"},
+			name: "only.py", path: bin + "python3", argv: []string{bin + "python3", "-u", "only.py"},
 			kind: PythonScript, source: "./only.py", arg: 3,
 		},
 		"script with run bit and #!": {
-			request: Request{Name: "main.py"}, path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1,
+			name: "main.py", path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1,
 		},
 		"run bit without #!": {
-			request: Request{Name: "plain.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "plain.py"},
+			name: "plain.py", path: bin + "python3", argv: []string{bin + "python3", "-u", "plain.py"},
 			kind: PythonScript, source: "./plain.py", arg: 3,
 		},
 		"torchrun ignores #!": {
-			request: Request{Name: "main.py", Start: spec.StartPython}, path: bin + "python3",
+			name: "main.py", start: spec.StartPython, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "main.py"}, kind: PythonScript, source: "./main.py", arg: 3,
 		},
 		"torchrun with a directory": {
-			request: Request{Name: "dir", Start: spec.StartPython}, path: bin + "python3",
+			name: "dir", start: spec.StartPython, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "dir"},
 			kind: PythonScript, source: "./dir/__main__.py", arg: 3,
 		},
 		"torchrun --no-python": {
-			request: Request{Name: "main.py", Start: spec.StartExec}, path: "./main.py", argv: []string{"./main.py"},
+			name: "main.py", start: spec.StartExec, path: "./main.py", argv: []string{"./main.py"},
 			source: "./main.py", arg: 1,
 		},
 		"virtual environment": {
-			request: Request{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv", "CONDA_PREFIX": dir +
+			name: "train.py", extra: map[string]string{"VIRTUAL_ENV": dir + "/venv", "CONDA_PREFIX": dir +
 				"/conda"}, path: dir + "/venv/bin/python", argv: []string{dir + "/venv/bin/python", "-u", "train.py"},
 			kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"conda": {
-			request: Request{Name: "train.py"}, extra: map[string]string{"CONDA_PREFIX": dir + "/conda"},
+			name: "train.py", extra: map[string]string{"CONDA_PREFIX": dir + "/conda"},
 			path: dir + "/conda/bin/python", argv: []string{dir + "/conda/bin/python", "-u", "train.py"}, kind: PythonScript,
 			source: "./train.py", arg: 3,
 		},
 		"virtual environment that's gone": {
-			request: Request{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/gone"}, path: bin + "python3",
+			name: "train.py", extra: map[string]string{"VIRTUAL_ENV": dir + "/gone"}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"named interpreter": {
-			request: Request{Name: "train.py", Interpreter: "python3.12"},
-			extra:   map[string]string{"VIRTUAL_ENV": dir + "/venv"},
-			path:    bin + "python3.12", argv: []string{bin + "python3.12", "-u", "train.py"}, kind: PythonScript,
+			name: "train.py", interpreter: "python3.12",
+			extra: map[string]string{"VIRTUAL_ENV": dir + "/venv"},
+			path:  bin + "python3.12", argv: []string{bin + "python3.12", "-u", "train.py"}, kind: PythonScript,
 			source: "./train.py", arg: 3,
 		},
 		"interpreter by its path": {
-			request: Request{Name: "train.py", Interpreter: "venv/bin/python"}, path: "venv/bin/python",
+			name: "train.py", interpreter: "venv/bin/python", path: "venv/bin/python",
 			argv: []string{"venv/bin/python", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"module": {
-			request: Request{Name: "flat", Start: spec.StartModule, Args: []string{"a"}}, path: bin + "python3",
+			name: "flat", start: spec.StartModule, args: []string{"a"}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "flat", "a"}, kind: PythonModule, source: "./flat.py", arg: 4,
 		},
 		"module in a package": {
-			request: Request{Name: "pkg.mod", Start: spec.StartModule}, path: bin + "python3",
+			name: "pkg.mod", start: spec.StartModule, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "pkg.mod"}, kind: PythonModule, source: "pkg/mod.py", arg: 4,
 		},
 		"module that is a package": {
-			request: Request{Name: "pkg", Start: spec.StartModule}, path: bin + "python3",
+			name: "pkg", start: spec.StartModule, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "pkg"}, kind: PythonModule, source: "pkg/__main__.py", arg: 4,
 		},
 		"module behind a package": {
-			request: Request{Name: "hidden", Start: spec.StartModule}, path: bin + "python3",
+			name: "hidden", start: spec.StartModule, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "hidden"}, kind: PythonModule, source: "hidden/__main__.py", arg: 4,
 		},
 		"module in a namespace": {
-			request: Request{Name: "name.space", Start: spec.StartModule}, path: bin + "python3",
+			name: "name.space", start: spec.StartModule, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "name.space"}, kind: PythonModule, source: "name/space.py", arg: 4,
 		},
 		"module elsewhere": {
-			request: Request{Name: "json.tool", Start: spec.StartModule}, path: bin + "python3",
+			name: "json.tool", start: spec.StartModule, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "json.tool"}, kind: PythonModule, arg: 4,
 		},
 		"python with a script": {
-			request: Request{Name: "python3", Args: []string{"-u", "-X", "dev", "train.py", "x.py"}}, path: bin + "python3",
+			name: "python3", args: []string{"-u", "-X", "dev", "train.py", "x.py"}, path: bin + "python3",
 			argv: []string{"python3", "-u", "-X", "dev", "train.py", "x.py"}, source: "./train.py", arg: 1,
 		},
 		"python -m": {
-			request: Request{Name: "python3", Args: []string{"-m", "pkg.mod"}}, path: bin + "python3",
+			name: "python3", args: []string{"-m", "pkg.mod"}, path: bin + "python3",
 			argv: []string{"python3", "-m", "pkg.mod"}, source: "pkg/mod.py", arg: 1,
 		},
 		"python -c": {
-			request: Request{Name: "python3", Args: []string{"-c", "train.py"}}, path: bin + "python3",
+			name: "python3", args: []string{"-c", "train.py"}, path: bin + "python3",
 			argv: []string{"python3", "-c", "train.py"}, arg: 1,
 		},
 		"python -": {
-			request: Request{Name: "python3", Args: []string{"-", "train.py"}}, path: bin + "python3",
+			name: "python3", args: []string{"-", "train.py"}, path: bin + "python3",
 			argv: []string{"python3", "-", "train.py"}, arg: 1,
 		},
 		"python with a missing script": {
-			request: Request{Name: "python3", Args: []string{"gone.py"}}, path: bin + "python3",
+			name: "python3", args: []string{"gone.py"}, path: bin + "python3",
 			argv: []string{"python3", "gone.py"}, arg: 1,
 		},
 		"python alone": {
-			request: Request{Name: "python3", Args: []string{"-u"}}, path: bin + "python3", argv: []string{"python3", "-u"},
+			name: "python3", args: []string{"-u"}, path: bin + "python3", argv: []string{"python3", "-u"},
 			arg: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.request.Lookup = func(name string) string {
+			got, err := Resolve(spec.Command{
+				Name: test.name, Args: test.args, Start: test.start, Interpreter: test.interpreter, Dir: test.dir,
+				Path: test.search,
+			}, func(name string) string {
 				if value, ok := test.extra[name]; ok {
 					return value
 				}
 				return lookup(name)
-			}
-			got, err := Resolve(test.request)
+			})
 			require.NoError(t, err)
 			require.Equal(t, Resolved{
 				Path: test.path, Argv: test.argv, Kind: cmp.Or(test.kind, Executable), Source: test.source,
@@ -284,9 +289,9 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Without PATH the system's own is searched, as execvp does; without a lookup too.
+// Without PATH the system's own is searched, as execvp does.
 func TestResolveWithoutPATH(t *testing.T) {
-	got, err := Resolve(Request{Name: "sh"})
+	got, err := Resolve(spec.Command{Name: "sh"}, noEnvironment)
 	require.NoError(t, err)
 	require.Contains(t, []string{"/bin/sh", "/usr/bin/sh"}, got.Path)
 }
@@ -295,7 +300,7 @@ func TestResolveWithoutPATH(t *testing.T) {
 func TestResolveWithoutReadPermission(t *testing.T) {
 	dir := folder(t, map[string]string{"secret*": "no text of a program"})
 	require.NoError(t, os.Chmod(dir+"/secret", 0o711))
-	got, err := unprivileged(t, dir, Request{Name: dir + "/secret"})
+	got, err := unprivileged(t, dir, spec.Command{Name: dir + "/secret"})
 	require.NoError(t, err)
 	require.Equal(t, dir+"/secret", got.Path)
 }
@@ -303,7 +308,7 @@ func TestResolveWithoutReadPermission(t *testing.T) {
 // The arguments of a request are not shared with the answer.
 func TestResolveCopiesArguments(t *testing.T) {
 	args := append(make([]string, 0, 8), "a")
-	got, err := Resolve(Request{Name: "/bin/sh", Args: args})
+	got, err := Resolve(spec.Command{Name: "/bin/sh", Args: args}, noEnvironment)
 	require.NoError(t, err)
 	got.Argv = append(got.Argv[:1], "changed")
 	require.Equal(t, []string{"a"}, args)
@@ -311,12 +316,12 @@ func TestResolveCopiesArguments(t *testing.T) {
 
 // unprivileged resolves as a user who owns nothing, in a thread of its own whose identity dies with it. The directory
 // and the test's own one above it are opened for that user. Without root the present user takes the part.
-func unprivileged(t *testing.T, dir string, w Request) (got Resolved, err error) {
+func unprivileged(t *testing.T, dir string, command spec.Command) (got Resolved, err error) {
 	t.Helper()
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
 	if os.Geteuid() != 0 {
-		return Resolve(w)
+		return Resolve(command, noEnvironment)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -327,8 +332,10 @@ func unprivileged(t *testing.T, dir string, w Request) (got Resolved, err error)
 			err = errno
 			return
 		}
-		got, err = Resolve(w)
+		got, err = Resolve(command, noEnvironment)
 	}()
 	<-done
 	return got, err
 }
+
+func noEnvironment(string) string { return "" }

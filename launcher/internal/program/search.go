@@ -11,7 +11,7 @@ import (
 const defaultPATH = "/bin:/usr/bin"
 
 // find finds the file for a name, by the rules in the package comment.
-func (req *Request) find(name string) (file, *Error) {
+func (req *request) find(name string) (file, *Error) {
 	switch {
 	case strings.Contains(name, "/") || name == "." || name == "..":
 		return req.findFile(name)
@@ -24,7 +24,7 @@ func (req *Request) find(name string) (file, *Error) {
 }
 
 // findFile finds a name with a slash.
-func (req *Request) findFile(name string) (file, *Error) {
+func (req *request) findFile(name string) (file, *Error) {
 	f, err := req.findLocal(name)
 	if err == syscall.ENOENT && !isLink(f.open) {
 		return file{}, req.suggest(name, missing(name, req.notFoundReason("no such file")))
@@ -37,7 +37,7 @@ func (req *Request) findFile(name string) (file, *Error) {
 
 // findLocal finds a name in the ranks' working directory, else in the launcher's. Its error is that of the ranks'
 // directory.
-func (req *Request) findLocal(name string) (file, error) {
+func (req *request) findLocal(name string) (file, error) {
 	f := req.local(name)
 	err := f.stat()
 	if err != syscall.ENOENT {
@@ -50,7 +50,7 @@ func (req *Request) findLocal(name string) (file, error) {
 }
 
 // findName finds a name without a slash: PATH, then the working directory.
-func (req *Request) findName(name string) (file, *Error) {
+func (req *request) findName(name string) (file, *Error) {
 	inPATH, found := req.searchPATH(name)
 	if found && inPATH.mayRun() {
 		return inPATH, nil
@@ -68,8 +68,8 @@ func (req *Request) findName(name string) (file, *Error) {
 }
 
 // searchPATH returns the first executable file of this name in PATH, or else the first file.
-func (req *Request) searchPATH(name string) (first file, found bool) {
-	path := cmp.Or(req.Lookup("PATH"), defaultPATH)
+func (req *request) searchPATH(name string) (first file, found bool) {
+	path := cmp.Or(req.lookup("PATH"), defaultPATH)
 	if req.Path != "" {
 		path = req.Path + ":" + path
 	}
@@ -91,7 +91,7 @@ func (req *Request) searchPATH(name string) (first file, found bool) {
 }
 
 // notFoundReason returns the given reason, unless the working directory itself was removed.
-func (req *Request) notFoundReason(reason string) string {
+func (req *request) notFoundReason(reason string) string {
 	if req.Dir == "" {
 		if _, err := syscall.Getwd(); err == syscall.ENOENT {
 			return "not found: the working directory was removed"

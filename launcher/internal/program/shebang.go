@@ -12,7 +12,7 @@ const scriptHead = 256
 
 // checkScript returns an error if the script would not run. It reads the #! line as the kernel does
 // (fs/binfmt_script.c): blanks, the interpreter's path, blanks, and the rest as one argument.
-func (req *Request) checkScript(name string, h head, depth int) *Error {
+func (req *request) checkScript(name string, h head, depth int) *Error {
 	line, whole := firstLine(h)
 	interpreter, argument, _ := strings.Cut(line, " ")
 	argument = strings.TrimLeft(argument, " ")
@@ -56,7 +56,7 @@ func firstLine(data []byte) (line string, whole bool) {
 }
 
 // checkEnv returns an error if `env argument` would not find its command. It accepts options other than -S.
-func (req *Request) checkEnv(name, line, argument string, depth int) *Error {
+func (req *request) checkEnv(name, line, argument string, depth int) *Error {
 	command := argument
 	if split, ok := strings.CutPrefix(argument, "-S"); ok {
 		command = firstCommand(split)
@@ -80,7 +80,7 @@ func (req *Request) checkEnv(name, line, argument string, depth int) *Error {
 }
 
 // findCommand finds a command as execvp does, without the working directory.
-func (req *Request) findCommand(name string) (f file, found bool) {
+func (req *request) findCommand(name string) (f file, found bool) {
 	if strings.Contains(name, "/") {
 		f = req.local(name)
 		return f, f.stat() == nil

@@ -14,7 +14,7 @@ const maxNames = 10000
 
 // suggest adds a hint to the error of a name that was not found: a similar name in its directory, or in the working
 // directory.
-func (req *Request) suggest(name string, err *Error) *Error {
+func (req *request) suggest(name string, err *Error) *Error {
 	if whole := req.unquoted(name); whole != "" {
 		return err.hint("quote its name, which has a blank: " + word(whole))
 	}
@@ -40,7 +40,7 @@ func (req *Request) suggest(name string, err *Error) *Error {
 }
 
 // unquoted returns the file whose name a shell split at a blank, "" if none exists.
-func (req *Request) unquoted(name string) string {
+func (req *request) unquoted(name string) string {
 	const maxWords = 4
 	for _, word := range req.Args[:min(len(req.Args), maxWords)] {
 		name += " " + word
@@ -69,7 +69,7 @@ func compileHint(file string) string {
 
 // nearest returns the path in the ranks' working directory of the file in dir with the name most similar to base; "" if
 // none is similar.
-func (req *Request) nearest(dir, base string) string {
+func (req *request) nearest(dir, base string) string {
 	best := closest(base, req.local(dir+".").open)
 	if best == "" {
 		return ""

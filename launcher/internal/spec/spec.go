@@ -21,6 +21,21 @@ const (
 	StartModule
 )
 
+// Command is one of the job's programs as the user named it.
+type Command struct {
+	// Name is a file, a name in PATH, or a module with StartModule.
+	Name string
+	// Args are the program's own arguments.
+	Args  []string
+	Start Start
+	// Interpreter is the Python to use, a path or a name in PATH; "" finds one.
+	Interpreter string
+	// Dir is the ranks' working directory; "" is the launcher's.
+	Dir string
+	// Path are directories to search before those in PATH, separated by colons.
+	Path string
+}
+
 // Program is how a node starts one of the job's programs.
 type Program struct {
 	Path string

@@ -14,7 +14,7 @@ import (
 func BenchmarkStart(b *testing.B) {
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(b, err)
-	hello := &Hello{Version: Version, CPUs: true, Topology: true, Programs: []Program{{Name: "./trainer"}}, Ranks: 1}
+	hello := &Hello{Version: Version, CPUs: true, Topology: true, Programs: []spec.Command{{Name: "./trainer"}}, Ranks: 1}
 	start := &Start{JobID: "job", Apps: []spec.App{{Path: "/bin/true", Argv: []string{"true"}}}, Window: 1 << 20}
 	for i := range 60 {
 		start.Common = append(start.Common, fmt.Sprintf("NAME_%d=value", i))

@@ -28,7 +28,9 @@ type Hello struct {
 	GPUUsers bool
 	GPUNames bool
 	GPULinks bool
-	Programs []Program
+	Programs []spec.Command
+	// ScanStore requests that an assignment of MASTER_PORT is looked for in their texts.
+	ScanStore bool
 	// Ranks is how many this node is going to have, if that is known: Facts then have the limits that they exceed.
 	Ranks int
 	// Environ has the variables for finding programs and interpreters, NAME=VALUE; the agent's own complete them.
@@ -54,17 +56,6 @@ type Hello struct {
 type Copied struct {
 	Dir string
 	PID int
-}
-
-// Program is a program as the user named it.
-type Program struct {
-	Name        string
-	Args        []string
-	Start       spec.Start
-	Interpreter string
-	Dir         string
-	Path        string // directories to search before PATH, separated by colons
-	ScanStore   bool   // look for an assignment of MASTER_PORT in its text
 }
 
 // Facts answer Hello.
@@ -196,14 +187,10 @@ type StreamEnd struct{ Rank, Stream int }
 
 // Signal sends a signal to every rank of a node that runs.
 type Signal struct {
-	Signal syscall.Signal
-	Group  bool
+	spec.Signal
 	// Ranks and Agent make it a fault of --chaos: it goes to these ranks alone and, with Agent, to the agent's process.
 	Ranks []int
 	Agent bool
-	// LeadersFirst, with Group, keeps a signal to end from the helpers of a rank until the rank has ended, or a Kill frame
-	// says that its time is over. See process.Leaders.
-	LeadersFirst bool
 }
 
 // Signalled reports a signal to an agent from the resource manager that started it, which also sends it to ranks.
@@ -263,7 +250,7 @@ type Pong struct {
 
 // Inspect requests what each rank does; Hung answers it. Stop reports that the job ends then, as Start.HangStop.
 type Inspect struct {
-	Quiet time.Duration
+	Quiet spec.Seconds
 	Stop  bool
 	// RAS requests all of NCCL's answer, and not only what concerns the node's own ranks.
 	RAS bool
@@ -292,8 +279,8 @@ type Spawned struct {
 type Grow struct {
 	Number   int
 	World    world.World
-	Common   []string  // NAME=VALUE, for all new ranks of the node
-	Programs []Program // as the caller named them; Row.App is an index of these
+	Common   []string       // NAME=VALUE, for all new ranks of the node
+	Programs []spec.Command // as the caller named them; Row.App is an index of these
 	Ranks    []Row
 	// Call is the number of the node's own Spawn that this answers, 0: another's.
 	Call int
@@ -318,11 +305,7 @@ type OutputLost struct {
 
 // Stalled reports, once, that ranks wait in the store without progress.
 type Stalled struct {
-	Waited  time.Duration
-	At      time.Time
-	Waiting []spec.StoreWait
-	// Absent are the ranks that do not wait there.
-	Absent []spec.Absence
+	spec.Stall
 	// RAS is NCCL's answer, as in Hung.
 	RAS []byte
 }
@@ -330,9 +313,7 @@ type Stalled struct {
 // Hung reports, once, that no rank has printed anything and nothing has changed in the store for a while, or answers
 // Inspect.
 type Hung struct {
-	Quiet time.Duration
-	At    time.Time
-	Ranks []spec.Activity
+	spec.Hang
 	// RAS is the answer of NCCL's RAS port, a ras.Status as JSON; empty: there was none.
 	RAS []byte
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestFramesSurviveAnyFragmentation(t *testing.T) {
-	b := AppendControl(nil, &Signal{Signal: 15, Group: true})
+	b := AppendControl(nil, &Signal{Signal: spec.Signal{Number: 15, Group: true}})
 	b = AppendOutput(b, 3, 2, []byte("half a line"))
 	b = AppendStdin(b, 1, nil)
 
@@ -24,7 +24,7 @@ func TestFramesSurviveAnyFragmentation(t *testing.T) {
 	require.NoError(t, err)
 	var s Signal
 	require.NoError(t, f.Decode(&s))
-	assert.Equal(t, Signal{Signal: 15, Group: true}, s)
+	assert.Equal(t, Signal{Signal: spec.Signal{Number: 15, Group: true}}, s)
 
 	f, err = r.Read()
 	require.NoError(t, err)

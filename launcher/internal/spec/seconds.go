@@ -1,4 +1,4 @@
-package job
+package spec
 
 import (
 	"strconv"
