@@ -111,7 +111,7 @@ func (s *Server) awaitImports() error {
 			continue
 		}
 		if err != nil || n == 0 {
-			return errors.New("Python ended before it had imported the modules") //nolint:staticcheck // a name
+			return errors.New("import modules: Python ended")
 		}
 		line = append(line, p[:n]...)
 	}

@@ -28,7 +28,6 @@ func TestMain(m *testing.M) {
 
 // rank is a Sink of one rank.
 type rank struct {
-	mu     sync.Mutex
 	pid    int
 	out    [3]string
 	status process.Status
@@ -170,5 +169,5 @@ func TestImportsThatFail(t *testing.T) {
 	_, _, err = s.Fork(process.Fork{Path: app.Path, Argv: app.Argv, Env: environ}, hurry)
 	require.ErrorIs(t, err, ErrUnable)
 	s.Close()
-	require.EqualError(t, <-result, "Python ended before it had imported the modules")
+	require.EqualError(t, <-result, "import modules: Python ended")
 }
