@@ -236,7 +236,7 @@ func TestRank(t *testing.T) {
 	r := &row{setting: setting{ranks: 1, sessions: map[string]*session{ours: s}}, operation: "allreduce", bytes: 64}
 	c := &callComparison{bench: &bench{rounds: 1}, probe: newProbe(0), rounds: 2, batch: time.Millisecond}
 	require.NoError(t, r.measure(c, newReport("")))
-	require.Len(t, r.figures[ours].all, 2)
+	require.GreaterOrEqual(t, len(r.figures[ours].all), 2, "more where few were fast")
 	require.Positive(t, r.figures[allocated].figure(samples.min))
 
 	_, err = startSession("", "true", 2, exec.Command("/bin/true"))
