@@ -112,6 +112,7 @@ type process struct {
 	stderr safeBuffer
 	left   int
 	mute   bool
+	held   []byte
 	wait   sync.Once
 	end    error
 }
@@ -137,7 +138,13 @@ func (p *process) Read(b []byte) (int, error) { return p.out.Read(b) }
 
 func (p *process) Write(b []byte) (int, error) {
 	if p.left == 0 {
-		return p.in.Write(b)
+		p.held = append(p.held, b...)
+		if len(b) == 96 { // the line before a file, which arrives with it: nothing may read ahead
+			return len(b), nil
+		}
+		_, err := p.in.Write(p.held)
+		p.held = nil
+		return len(b), err
 	}
 	if len(b) < p.left {
 		p.left -= len(b)

@@ -120,7 +120,7 @@ func hasty(t *testing.T) string {
 func TestHostWithoutSha256sum(t *testing.T) {
 	m := newMachine(t, "/bin/sh")
 	bin := t.TempDir()
-	for _, name := range strings.Fields("id uname ls mkdir rm mv chmod head wc find tail sh") {
+	for _, name := range strings.Fields("id uname ls mkdir rm mv chmod dd head wc find tail sh") {
 		require.NoError(t, os.Symlink(testneeds.Program(t, layerShells, name), filepath.Join(bin, name)))
 	}
 	m.environ = []string{"PATH=" + bin}
