@@ -55,8 +55,9 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 			s.countMembers(lost, &budget)
 		}
 		returning, leaving, enough := s.replaceable(lost)
-		if !enough && len(s.left) > 0 { // some that left may be back
+		if !enough { // some that left may be back
 			s.readmit(ctx, s.left, readmitTime)
+			earlier = s.left
 			returning, leaving, enough = s.replaceable(lost)
 		}
 		useful := progress.end(&result)
