@@ -2,6 +2,7 @@ package main
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,22 +21,17 @@ import (
 
 // aroundOf returns surroundings with variables, given as NAME=VALUE, on a host called here.
 func aroundOf(variables ...string) dialect.Surroundings {
+	values := map[string]string{}
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		values[name] = value
+	}
 	return dialect.Surroundings{
 		Lookup: func(name string) (string, bool) {
-			for _, v := range variables {
-				if n, value, _ := strings.Cut(v, "="); n == name {
-					return value, true
-				}
-			}
-			return "", false
+			value, given := values[name]
+			return value, given
 		},
-		Names: func() (names []string) {
-			for _, v := range variables {
-				name, _, _ := strings.Cut(v, "=")
-				names = append(names, name)
-			}
-			return names
-		},
+		Names: func() []string { return slices.Sorted(maps.Keys(values)) },
 		ReadFile: func(name string) ([]byte, error) {
 			switch name {
 			case "ranks.txt":

@@ -79,8 +79,10 @@ func start(t *testing.T, app spec.App, environ []string, imports ...string) (s *
 
 // A rank of the server sees what one that was executed sees, except for the imported modules.
 func TestForkedRankIsLikeAnExecutedOne(t *testing.T) {
-	dir, err := filepath.Abs("testdata")
-	require.NoError(t, err)
+	dir := t.TempDir() // the probe also as a package, and as a directory to run
+	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "package"), 0o700))
+	require.NoError(t, os.Link(filepath.Join(dir, "probe.py"), filepath.Join(dir, "package", "__main__.py")))
 	environ := []string{"PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1", "BYTES=\xff"}
 	for name, words := range map[string][]string{
 		"script": {"-u", "probe.py", "a b", ""}, "path": {"./probe.py", "exit"}, "module": {"-m", "probe", "-x"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,22 +22,17 @@ import (
 // around returns surroundings with some variables, given as NAME=VALUE, on a
 // host called here.
 func around(variables ...string) Surroundings {
+	values := map[string]string{}
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		values[name] = value
+	}
 	return Surroundings{
 		Lookup: func(name string) (string, bool) {
-			for _, v := range variables {
-				if n, value, _ := strings.Cut(v, "="); n == name {
-					return value, true
-				}
-			}
-			return "", false
+			value, given := values[name]
+			return value, given
 		},
-		Names: func() (names []string) {
-			for _, v := range variables {
-				name, _, _ := strings.Cut(v, "=")
-				names = append(names, name)
-			}
-			return names
-		},
+		Names: func() []string { return slices.Sorted(maps.Keys(values)) },
 		ReadFile: func(name string) ([]byte, error) {
 			switch name {
 			case "here.txt":
