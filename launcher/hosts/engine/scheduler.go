@@ -22,11 +22,10 @@ func (s *slurm) findScheduler() {
 	if _, err := s.LookPath("scontrol"); err != nil {
 		return
 	}
-	id := s.found.JobID
 	restarts, _ := s.optional("SLURM_RESTART_COUNT")
 	s.found.Scheduler = &Scheduler{
-		Job: s.found.Job, Requeue: []string{"scontrol", "requeue", id}, Restarts: restarts,
-		Limits: [][]string{{"scontrol", "show", "job", "--oneliner", id}, {"scontrol", "show", "config"}},
+		Job: s.found.Job, Requeue: []string{"scontrol", "requeue", s.name}, Restarts: restarts,
+		Limits: [][]string{{"scontrol", "show", "job", "--oneliner", s.name}, {"scontrol", "show", "config"}},
 	}
 }
 
@@ -34,12 +33,14 @@ func (s *slurm) findScheduler() {
 const slurmReserve = 2 * time.Second
 
 // TimeLeft reads the output of Limits: the time to the job's end, EndTime, and from Slurm's SIGTERM to its SIGKILL,
-// KillWait. It returns false if it finds neither.
+// KillWait. It returns false if it finds neither. EndTime of a job that waits in the queue again is that of its next run.
 func TimeLeft(limits string, now time.Time) (left time.Duration, ok bool) {
 	var wait time.Duration
+	queued := false
 	words := strings.Fields(limits)
 	for i, word := range words {
-		if text, is := strings.CutPrefix(word, "EndTime="); is {
+		queued = queued || word == "JobState=PENDING"
+		if text, is := strings.CutPrefix(word, "EndTime="); is && !queued {
 			if end, err := time.ParseInLocation("2006-01-02T15:04:05", text, now.Location()); err == nil {
 				left, ok = max(end.Sub(now), 0), true
 			}

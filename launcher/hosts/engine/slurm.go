@@ -18,10 +18,11 @@ func findSlurm(r *reader) *Found {
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
 		return r.fail("SLURM_JOB_ID=%s: not the number of a job", id)
 	}
-	s := &slurm{reader: r, found: &Found{Job: "Slurm job " + id, JobID: id}}
+	s := &slurm{reader: r, found: &Found{JobID: id}, name: id}
 	if array, task := r.get("SLURM_ARRAY_JOB_ID"), r.get("SLURM_ARRAY_TASK_ID"); array != "" && task != "" {
-		s.found.Job = "Slurm job " + array + "_" + task
+		s.name = array + "_" + task
 	}
+	s.found.Job = "Slurm job " + s.name
 	s.found.CPUsPerRank, _ = s.optional("SLURM_CPUS_PER_TASK")
 	if s.isStep() {
 		s.readStep()
@@ -37,6 +38,7 @@ func findSlurm(r *reader) *Found {
 type slurm struct {
 	*reader
 	found *Found
+	name  string // for scontrol, to which the number of an array's last task means all of its tasks
 	parts []part // of a heterogeneous job, in order; else one
 	why   []string
 	// foreign reports that SLURM_STEP_* belong to another job: sbatch and salloc within a step pass them on.

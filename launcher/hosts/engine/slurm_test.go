@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -104,6 +105,21 @@ func TestSlurmAllocations(t *testing.T) {
 			require.Equal(t, want.job, start.Job)
 			require.Equal(t, strings.Contains(want.start, "het"), start.ByFile, "srun's input reaches one component")
 		})
+	}
+}
+
+// A task of an array is requeued alone. The time that a job has left is that of this run.
+func TestSlurmScheduler(t *testing.T) {
+	found, err := Find(world(t, version+"sbatch-array"), "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"scontrol", "requeue", "26_3"}, found.Scheduler.Requeue)
+	require.Equal(t, []string{"scontrol", "show", "job", "--oneliner", "26_3"}, found.Scheduler.Limits[0])
+
+	now := time.Date(2026, 11, 28, 22, 0, 0, 0, time.UTC)
+	for state, want := range map[string]time.Duration{"RUNNING": 88 * time.Second, "PENDING": 28 * time.Second} {
+		left, ok := TimeLeft("JobId=26 JobState="+state+" EndTime=2026-11-28T22:01:00 KillWait = 30 sec", now)
+		require.True(t, ok)
+		require.Equal(t, want, left, state)
 	}
 }
 
