@@ -20,6 +20,10 @@ import (
 
 // runAttempts runs the job with all its attempts, and measures their progress.
 func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
+	if s.preemption.signal != 0 { // it may have come already
+		s.signals.hold()
+		s.signals.listen()
+	}
 	p := progressClock{policy: &s.spec.Restarts, began: time.Now()}
 	r, err := s.attempts(ctx, &p)
 	if err == nil && (len(r.Attempts) > 0 || s.spec.Restarts.ProgressFile != "") {
@@ -38,12 +42,17 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 	s.settings.detail(fmt.Sprintf("hosts and plan: ready after %s", s.elapsed()))
 	began := progress.began
 	var before []job.Attempt
+	var result job.Result
 	for {
+		if s.preempted() {
+			return s.endIdle(s.preemptedResult(result.LogDir), before, began), nil
+		}
 		earlier := s.left
 		h := newHead(&s.call, s.plan, s.active, s.key)
 		h.members, h.left, h.generation = s.nodes, s.left, s.generation
 		progress.start()
-		result, err := h.run(ctx)
+		var err error
+		result, err = h.run(ctx)
 		s.settings.console.Store(nil)
 		h.reportTimes()
 		if err != nil {
@@ -86,23 +95,13 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 		s.grow()
 		s.monitor.setPaused(true)
 		if !s.awaitRestart(ctx, delay, returning, earlier, began, &result) {
-			last := len(before) - 1
-			if result.Cause == job.CauseNode && before[last].Text != "" { // the result has the same text
-				before = before[:last]
-			}
-			result.Attempts, result.First = before, nil
-			result.Elapsed = job.Seconds(time.Since(began))
-			result.After = result.Elapsed
-			return result, nil
+			return s.endIdle(result, before, began), nil
 		}
-		s.ids.Attempt++
+		if s.preempted() {
+			continue
+		}
 		s.ids.Elapsed = time.Since(began)
-		if len(lost) > 0 {
-			if err := s.renewMarker(); err != nil {
-				return result, err
-			}
-		}
-		if err := s.replan(); err != nil {
+		if err := s.replan(len(lost) > 0); err != nil {
 			if len(lost) == 0 {
 				return result, err
 			}
@@ -112,6 +111,30 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 		}
 		s.monitor.setPaused(false)
 	}
+}
+
+// preemptedResult is that of a job that no further attempt follows after the notice of its end.
+func (s *session) preemptedResult(logDir string) job.Result {
+	sig := s.preemption.signal
+	r := job.Result{
+		JobID: s.plan.JobID, LogDir: logDir, Cause: job.CausePreempted, Signal: sig, ExitCode: 128 + int(sig),
+	}
+	r.SetSignalNames(diagnosis.SignalName)
+	return r
+}
+
+// endIdle completes the result of a job that ended while no ranks ran.
+func (s *session) endIdle(r job.Result, before []job.Attempt, began time.Time) job.Result {
+	if last := len(before) - 1; r.Cause == job.CauseNode && before[last].Text != "" { // the result has the same text
+		before = before[:last]
+	}
+	r.Attempts, r.First = before, nil
+	r.Elapsed = job.Seconds(time.Since(began))
+	r.After = r.Elapsed
+	if r.Cause == job.CausePreempted && len(s.spec.Restarts.OnCodes) > 0 {
+		s.requeue(&r)
+	}
+	return r
 }
 
 func (s *session) restartBudget() job.RestartBudget {
@@ -163,10 +186,9 @@ func (s *session) reportRestart(text string, cause job.Cause, next string, delay
 	s.settings.notify(text)
 }
 
-// awaitRestart waits for the delay, and restarts the agents of lost nodes and, where possible, of
-// those that have left. It returns false, with
-// the reason in r, if the job is to end instead: a node did not return, a user or the resource
-// manager ended the job, or its time since began is over.
+// awaitRestart waits for the delay or the notice of the job's end, and restarts the agents of lost nodes and, where
+// possible, of those that have left. It returns false, with the reason in r, if the job is to end instead: a node did
+// not return, a user or the resource manager ended the job, or its time since began is over.
 func (s *session) awaitRestart(
 	ctx context.Context, delay time.Duration, lost, left []*node, began time.Time, r *job.Result,
 ) bool {
@@ -213,17 +235,27 @@ func (s *session) awaitRestart(
 		case w := <-s.monitor.stopRequests():
 			endedBy(job.CauseSignal, w.signal)
 			return false
+		case <-s.preemption.announced:
+			return true
 		case sig := <-s.signals.received:
-			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {
-				endedBy(job.CauseSignal, sig)
+			number, ok := sig.(syscall.Signal)
+			if ok && job.Ends(number) {
+				endedBy(job.CauseSignal, number)
 				return false
 			}
+			s.preemption.isNotice(number)
 		}
 	}
 }
 
-// replan plans the next attempt, with an empty store.
-func (s *session) replan() error {
+// replan plans the next attempt, with an empty store and, after losses, with another marker.
+func (s *session) replan(losses bool) error {
+	s.ids.Attempt++
+	if losses {
+		if err := s.renewMarker(); err != nil {
+			return err
+		}
+	}
 	if err := s.checkNodes(); err != nil {
 		return err
 	}

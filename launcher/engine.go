@@ -27,8 +27,9 @@ const AgentJoinWord = "join"
 type engineAgents struct {
 	*gather.Gathering
 	names      []string
-	job        string        // for messages: "Slurm job 17"
-	title      string        // "Slurm"
+	job        string // for messages: "Slurm job 17"
+	title      string // "Slurm"
+	preemption *preemption
 	endingSeen chan struct{} // closed when the resource manager begins to end the job
 	once       sync.Once
 }
@@ -59,7 +60,7 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	cfg.Agent = []string{program, AgentVerb, AgentJoinWord}
 	s.engine = &engineAgents{
 		names: cfg.Nodes, job: s.spec.Reach.Engine.Job, title: s.spec.Reach.Engine.Title,
-		endingSeen: make(chan struct{}),
+		preemption: &s.preemption, endingSeen: make(chan struct{}),
 	}
 	cfg.Ending = s.engine.markEnding
 	if s.spec.MinNodes > 0 {
@@ -119,7 +120,7 @@ func (e *engineAgents) markEnding() { e.once.Do(func() { close(e.endingSeen) }) 
 // SIGTSTP and SIGCONT: https://slurm.schedmd.com/scontrol.html.
 func (e *engineAgents) onSignal(n *node, m wire.Signalled) error {
 	switch {
-	case e == nil:
+	case e == nil, e.preemption.isNotice(m.Signal):
 	case m.Signal == syscall.SIGTSTP:
 		n.suspended.Store(true)
 	case m.Signal == syscall.SIGCONT:
@@ -138,7 +139,7 @@ func (h *head) onEngineSignal(n *node, m wire.Signalled) error {
 			at = now
 		}
 		h.post(job.EngineSignalled{Signal: m.Signal, At: at})
-		if h.isNotice(m.Signal) {
+		if h.preemption.isNotice(m.Signal) {
 			h.queryTimeLeft()
 		}
 	}

@@ -178,6 +178,7 @@ func (h *head) loop(ctx context.Context) {
 			ending = nil
 			h.post(job.EngineStopping{At: time.Now()})
 			if h.spec.Grace == 0 {
+				h.timeLeftQueried.Store(false) // a notice had left more time
 				h.queryTimeLeft()
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"gorun/env"
 	"gorun/internal/testneeds"
 	"gorun/launcher"
+	"gorun/launcher/hosts/engine"
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/job"
 	"gorun/rendezvous/tcpstore"
@@ -359,6 +360,29 @@ func TestCancelDuringRestartDelay(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseCancelled, r.Cause)
 	assert.Equal(t, 143, r.ExitCode)
+}
+
+// The notice of the end leaves no time for an attempt. The job goes on in the scheduler's queue.
+func TestNoticeWhileNoRanksRun(t *testing.T) {
+	for attempts, ranks := range []string{"wait", "fail"} {
+		s := specOf(ranks, 2)
+		s.PreemptSignal, s.Restarts = "SIGUSR1", job.Restarts{Max: 1, Delay: time.Hour, OnCodes: []int{85}}
+		s.Scheduler = &engine.Scheduler{Job: "job 7", Requeue: []string{"true"}}
+		var signals chan<- os.Signal
+		r, stdout, _ := run(t, s, launcher.WithSignals(func(ch chan<- os.Signal) {
+			if signals = ch; attempts == 0 {
+				signals <- syscall.SIGUSR1
+			}
+		}), onNotice(func(text string) {
+			if strings.Contains(text, "restart 1 of 1 in 1h") {
+				signals <- syscall.SIGUSR1
+			}
+		}))
+		assert.Empty(t, stdout.String())
+		assert.Len(t, r.Attempts, attempts)
+		assert.Regexp(t, `^gorun: preempted after \S+, while no ranks ran: job 7 is in the queue again$`,
+			strings.TrimSpace(launcher.Explain(r)))
+	}
 }
 
 func TestDeadlineDuringRestartDelay(t *testing.T) {

@@ -28,6 +28,8 @@ type call struct {
 	monitor  *monitor      // nil without WithRegistry
 	chaos    *chaos        // nil without --chaos
 	engine   *engineAgents // nil unless a resource manager's command starts the agents
+
+	preemption preemption
 }
 
 // cluster is the job's nodes and what connects them to this process. It belongs to the caller's
@@ -89,7 +91,7 @@ func open(ctx context.Context, spec Spec, dryRun bool, options []Option) (*sessi
 	s := newSession(spec, options)
 	s.dryRun = dryRun
 	s.settings.offline = s.settings.offline && dryRun
-	s.signals = newSignals(&s.settings)
+	s.signals, s.preemption = newSignals(&s.settings), newPreemption(&s.spec)
 	s.monitor = newMonitor(&s.call)
 	s.chaos = newChaos(&s.spec)
 	if err := s.spec.Validate(); err != nil {

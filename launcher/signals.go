@@ -69,17 +69,56 @@ func (h *head) forwardSignal(s os.Signal) {
 	case !ok:
 	case !h.engineSignalsRanks() || job.Ends(sig):
 		h.post(job.Signalled{Signal: sig, At: time.Now()})
-	case h.isNotice(sig):
+	case h.preemption.isNotice(sig):
 		h.post(job.EngineSignalled{Signal: sig, At: time.Now()})
 	}
-	if h.isNotice(sig) {
+	if h.preemption.isNotice(sig) {
 		h.queryTimeLeft()
 	}
 }
 
-// isNotice reports whether a signal announces the job's end.
-func (h *head) isNotice(sig syscall.Signal) bool {
-	return sig != 0 && sig == unix.SignalNum(h.spec.PreemptSignal)
+// preemption is the notice of the job's end (--preempt-signal).
+type preemption struct {
+	signal    syscall.Signal // 0: none
+	announced chan struct{}  // closed by the first; never if the job goes on here from a checkpoint
+	announce  func()
+}
+
+func newPreemption(spec *Spec) preemption {
+	p := preemption{unix.SignalNum(spec.PreemptSignal), make(chan struct{}), func() {}}
+	if spec.Scheduler != nil || len(spec.Restarts.OnCodes) == 0 {
+		p.announce = sync.OnceFunc(func() { close(p.announced) })
+	}
+	return p
+}
+
+// isNotice reports whether a signal is the notice, which ends the job even if no ranks run.
+func (p *preemption) isNotice(sig syscall.Signal) bool {
+	is := sig != 0 && sig == p.signal
+	if is {
+		p.announce()
+	}
+	return is
+}
+
+// preempted reports whether no attempt is to follow a notice.
+func (s *session) preempted() bool {
+	for range len(s.signals.received) {
+		sig := <-s.signals.received
+		if number, ok := sig.(syscall.Signal); ok && s.preemption.isNotice(number) {
+			continue
+		}
+		select {
+		case s.signals.received <- sig:
+		default: // others have come
+		}
+	}
+	select {
+	case <-s.preemption.announced:
+		return true
+	default:
+		return false
+	}
 }
 
 // reportedSignals returns this process's signals from now on.

@@ -61,6 +61,7 @@ func runJob(inv dialect.Invocation) int {
 		go stopWith(inv.StopWith)
 	}
 	jobSignals := signals(append(slices.Clip(inv.Spec.SignalsToHandle), inv.Spec.PreemptSignal))
+	hold.Signals([]os.Signal{unix.SignalNum(inv.Spec.PreemptSignal)}) // it may come before ranks run
 	options = append(options, launcher.AsWholeProcess(), launcher.WithSignalsHeld(func() { hold.Signals(jobSignals) }),
 		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, jobSignals...); hold.Release(ch) }))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)

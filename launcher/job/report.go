@@ -26,7 +26,10 @@ type SignalNamer func(syscall.Signal) (name, meaning string)
 // what others printed, without labels. Every text of the result must be free of control bytes.
 func (r *Result) Report(name SignalNamer, below bool) string {
 	b := reportBuilder{below: below}
-	if r.Requeued != "" {
+	switch {
+	case r.Requeued != "" && r.First == nil:
+		return fmt.Sprintf("gorun: preempted after %s, while no ranks ran: %s\n", round(r.After), r.Requeued)
+	case r.Requeued != "":
 		return fmt.Sprintf("gorun: checkpointed with exit code %d after %s: %s\n", r.ExitCode, round(r.After), r.Requeued)
 	}
 	switch r.Cause {

@@ -33,7 +33,7 @@ func (s *slurm) findScheduler() {
 const slurmReserve = 2 * time.Second
 
 // TimeLeft reads the output of Limits: the time to the job's end, EndTime, and from Slurm's SIGTERM to its SIGKILL,
-// KillWait. It returns false if it finds neither. EndTime of a job that waits in the queue again is that of its next run.
+// KillWait. It returns false if it finds neither. EndTime of a job that is back in the queue is that of its next run.
 func TimeLeft(limits string, now time.Time) (left time.Duration, ok bool) {
 	var wait time.Duration
 	queued := false
