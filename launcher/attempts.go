@@ -198,7 +198,7 @@ func (s *session) awaitRestart(
 	busy.Go(func() {
 		due := time.Now().Add(delay)
 		if len(left) > 0 && (delay > 0 || len(lost) > 0 || s.ownNodes() < s.size) { // else a spare goes on at once
-			s.readmit(returning, left, max(delay, readmitTime))
+			s.readmit(returning, s.outOfQuarantine(left), max(delay, readmitTime))
 		}
 		returned <- s.reconnectAfter(returning, time.Until(due), lost)
 	})

@@ -26,13 +26,13 @@ func (s *session) spares() []*node {
 // replaceable reports whether the job can go on without lost nodes. Agents are started again on those that return;
 // the others leave the job.
 func (s *session) replaceable(lost []*node) (returning, leaving []*node, ok bool) {
-	spares, left := len(s.spares()), s.ownNodes()
+	spares, left, fit := len(s.spares()), s.ownNodes(), s.outOfQuarantine(lost)
 	for _, n := range lost {
 		switch {
 		case s.spec.MinNodes > 0 && spares > 0: // it is ready, and the host may be about to fail for good
 			spares--
 			leaving = append(leaving, n)
-		case n.canRestart() && !(n.rejected && s.spec.MinNodes > 0 && left > s.spec.MinNodes):
+		case n.canRestart() && (slices.Contains(fit, n) || s.spec.MinNodes == 0 || left <= s.spec.MinNodes):
 			returning = append(returning, n)
 		default:
 			left--
@@ -96,7 +96,7 @@ func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duratio
 	back := make([]*node, len(nodes))
 	var busy sync.WaitGroup
 	for i, n := range nodes {
-		if !n.rejected && n.engine == nil && !n.joined && !errors.As(n.err, new(*wire.ViolationError)) {
+		if n.engine == nil && !n.joined && !errors.As(n.err, new(*wire.ViolationError)) {
 			busy.Go(func() {
 				back[i] = n.again(s.settings.notify)
 				if err := s.reconnect(ctx, n, back[i]); err != nil {

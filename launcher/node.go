@@ -28,9 +28,7 @@ type node struct {
 	host   hosts.Host
 	name   string // for messages
 	joined bool   // it has a command line of its own
-	// rejected: once it has left the job, it is not admitted again.
-	rejected bool
-	kind     wire.Peer
+	kind   wire.Peer
 	// engine started this node's agent; nil: no resource manager did.
 	engine *engineAgents
 	link   *wire.Link

@@ -66,7 +66,6 @@ func (s *session) checkNodes() error {
 	}
 	for _, n := range s.nodes {
 		if err := failed[n.host.Name]; err != nil {
-			n.rejected = true
 			s.recordFailure(n, flatten(err)[0].Text)
 		}
 	}
@@ -91,26 +90,38 @@ func (s *session) recordFailure(n *node, text string) {
 	if err != nil {
 		s.settings.detail("quarantine: " + printable.Error(err))
 	} else if !h.Until.IsZero() {
-		n.rejected = true
 		s.settings.notify(h.String())
 	}
 }
 
-// leaveOutQuarantined removes hosts in quarantine from the spec, as long as enough are left. Spares take their places.
-func (s *session) leaveOutQuarantined() {
+// quarantined returns the hosts in quarantine, at present, as far as the job heeds them.
+func (s *session) quarantined() []quarantine.Host {
 	if !s.heedsQuarantine() {
-		return
+		return nil
 	}
 	known, err := quarantine.Read(s.settings.quarantine, time.Now())
 	if err != nil {
 		s.settings.detail("quarantine: " + printable.Error(err))
 	}
+	return slices.DeleteFunc(known, func(q quarantine.Host) bool { return q.Until.IsZero() })
+}
+
+// outOfQuarantine returns those of nodes whose hosts are in none.
+func (s *session) outOfQuarantine(nodes []*node) []*node {
+	bad := s.quarantined()
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool {
+		return slices.ContainsFunc(bad, func(q quarantine.Host) bool { return q.Name == n.host.Name })
+	})
+}
+
+// leaveOutQuarantined removes hosts in quarantine from the spec, as long as enough are left. Spares take their places.
+func (s *session) leaveOutQuarantined() {
 	list := slices.Clone(s.spec.Hosts)
-	for _, q := range known {
+	for _, q := range s.quarantined() {
 		at := slices.IndexFunc(list, func(h hosts.Host) bool { return h.Name == q.Name })
 		own, text := s.spec.OwnNodes(len(list)), q.String()
 		switch {
-		case at < 0 || q.Until.IsZero():
+		case at < 0:
 			continue
 		case s.spec.MinNodes == 0 || len(list) <= s.spec.MinNodes:
 			s.settings.notify(text + "; the job uses it, as it needs all its hosts")

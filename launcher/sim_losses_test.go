@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -79,7 +80,7 @@ func (a *attrition) lose() {
 	a.gone[victim] = time.Now()
 	delete(a.ranks, victim)
 	agent := a.agents[victim]
-	if a.least < a.own || a.rand.IntN(4) == 0 { // found out only by its silence
+	if a.away == 0 || a.rand.IntN(4) == 0 { // found out only by its silence
 		agent.down.lose()
 		agent.up.lose()
 		time.AfterFunc(time.Hour, func() { _ = agent.link.Close() }) // its lease is long over
@@ -88,9 +89,9 @@ func (a *attrition) lose() {
 	_ = agent.link.Close()
 }
 
-// wearDown runs a job that loses nodes, one in a hundred each minute, and ends after a number of losses.
-func wearDown(t *testing.T, own, least, spares int, away time.Duration, losses int) {
-	r := testneeds.Rand(t)
+// wearDown runs a job that loses a node after a mean time, and ends after a number of losses.
+func wearDown(t *testing.T, own, least, spares int, mean, away time.Duration, losses int) {
+	r, failed := testneeds.Rand(t), filepath.Join(t.TempDir(), "hosts.json")
 	used := processTime()
 	synctest.Test(t, func(t *testing.T) {
 		a := &attrition{
@@ -100,14 +101,15 @@ func wearDown(t *testing.T, own, least, spares int, away time.Duration, losses i
 		spec := a.spec()
 		spec.NumNodes, spec.MinNodes, spec.Restarts.NodeLosses = own, least, losses
 		left := losses
-		result := a.simulation.run(t, spec, WithReach(a.reach), WithStarted(func(p *job.Plan, _ []int) {
-			a.running(t, p)
-			if left--; left < 0 {
-				a.finish()
-				return
-			}
-			time.AfterFunc(time.Duration(a.rand.ExpFloat64()*float64(time.Minute)*100/float64(own)), a.lose)
-		}))
+		result := a.simulation.run(t, spec, WithReach(a.reach), WithQuarantine(failed),
+			WithStarted(func(p *job.Plan, _ []int) {
+				a.running(t, p)
+				if left--; left < 0 {
+					a.finish()
+					return
+				}
+				time.AfterFunc(time.Duration(a.rand.ExpFloat64()*float64(mean)), a.lose)
+			}))
 		assert.Zero(t, result.ExitCode, Explain(result))
 		assert.Len(t, result.Attempts, losses)
 	})
@@ -118,8 +120,12 @@ func wearDown(t *testing.T, own, least, spares int, away time.Duration, losses i
 // process, and no other node ever gets another node's ranks.
 func TestSimulatedLosses(t *testing.T) {
 	nodes := testneeds.Count(60, 1000)
-	wearDown(t, nodes, nodes, max(8, nodes/10), 2*time.Minute, testneeds.Count(12, 30))
+	mean := 100 * time.Minute / time.Duration(nodes)
+	wearDown(t, nodes, nodes, max(8, nodes/10), mean, 2*time.Minute, testneeds.Count(12, 30))
 }
 
 // Without a spare the job goes on with one node less, and with those that are back when it would have too few.
-func TestSimulatedLossesWithoutSpares(t *testing.T) { wearDown(t, 4, 3, 0, 0, 6) }
+func TestSimulatedLossesWithoutSpares(t *testing.T) { wearDown(t, 4, 3, 0, 25*time.Minute, 0, 6) }
+
+// All hosts end in quarantine. The job uses them, as it needs them.
+func TestSimulatedLossesInQuarantine(t *testing.T) { wearDown(t, 2, 2, 1, time.Minute, 0, 12) }

@@ -132,6 +132,14 @@ func linkAway(way string, do func(*testhosts.Set, string) error) hostFault {
 	}
 }
 
+// endSecond has the ranks of a second attempt end well, once there have been number of them in both.
+func (s *hostScene) endSecond(number int) {
+	all := s.await("rank", number)
+	for _, rank := range slices.DeleteFunc(all, func(m *member) bool { return !m.self.lives() }) {
+		s.order(rank, "exit 0")
+	}
+}
+
 // chaosFault has gorun itself do a fault to one of two hosts, whose place a spare takes.
 func chaosFault(kind string, soak bool) hostFault {
 	return hostFault{
@@ -233,10 +241,7 @@ func farProcessFaults() []hostFault {
 				s.spread("child", "default", "--min-nodes", "2")
 				s.strike(func() error { return s.set.Crash("h1") }, func() error { return s.set.Boot("h1") })
 				s.mute = []string{"h1"}
-				all := s.await("rank", 2*hostsOfSet-1)
-				for _, rank := range slices.DeleteFunc(all, func(m *member) bool { return !m.self.lives() }) {
-					s.order(rank, "exit 0")
-				}
+				s.endSecond(2*hostsOfSet - 1)
 			}, check: says(0, "h1 is lost: silent for "+lease(), "2 nodes left; attempt 1"),
 		},
 		{
