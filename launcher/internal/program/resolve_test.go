@@ -1,15 +1,19 @@
 package program
 
 import (
-	"cmp"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -73,11 +77,68 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// surroundings are the files that the tables below start programs from: the working directory, bin in PATH, two
-// environments.
-func surroundings(t *testing.T) (dir string, lookup func(string) string) {
+// testCommands resolves the command lines of a file in testdata, whose head explains its form, in a directory. values
+// are words of the file and what they stand for.
+func testCommands(t *testing.T, file, dir, path string, values ...string) {
+	archive, err := txtar.ParseFile("testdata/" + file)
+	require.NoError(t, err)
+	t.Chdir(dir)
+	replacer := strings.NewReplacer(append(values, "$DIR", dir)...)
+	for _, test := range archive.Files {
+		t.Run(test.Name, func(t *testing.T) {
+			line, want, _ := strings.Cut(replacer.Replace(string(test.Data)), "\n")
+			environ := map[string]string{"PATH": path}
+			require.Equal(t, want, outcome(Resolve(parseCommand(strings.Fields(line), environ), func(name string) string {
+				return environ[name]
+			})))
+		})
+	}
+}
+
+// parseCommand returns the command that words describe, and adds their variables to environ.
+func parseCommand(words []string, environ map[string]string) (c spec.Command) {
+	starts := map[string]spec.Start{
+		"--no-python": spec.StartExec, "--run-path": spec.StartPython, "-m": spec.StartModule,
+	}
+	values := map[string]*string{"--python": &c.Interpreter, "--chdir": &c.Dir, "--path": &c.Path}
+	for {
+		word := words[0]
+		words = words[1:]
+		if name, value, isVariable := strings.Cut(word, "="); isVariable {
+			environ[name] = value
+		} else if start, isStart := starts[word]; isStart {
+			c.Start = start
+		} else if value := values[word]; value != nil {
+			*value, words = words[0], words[1:]
+		} else {
+			if c.Name, c.Args = word, words; word[0] == '"' {
+				c.Name, _ = strconv.Unquote(word)
+			}
+			return c
+		}
+	}
+}
+
+// outcome formats a result of Resolve.
+func outcome(r Resolved, err error) string {
+	if e, refused := errors.AsType[*Error](err); refused {
+		text := fmt.Sprintf("%d %s\n", e.Code, e)
+		if e.Hint != "" {
+			text += "hint: " + e.Hint + "\n"
+		}
+		return text
+	}
+	argv := strings.Join(slices.Insert(r.Argv, r.ScriptArg, "|"), " ")
+	text := fmt.Sprintf("%s: %s\nargv: %s\n", r.Kind, r.Path, argv)
+	if r.Source != "" {
+		text += "source: " + r.Source + "\n"
+	}
+	return text
+}
+
+func TestResolve(t *testing.T) {
 	sh := "#!/bin/sh\n"
-	dir = folder(t, map[string]string{
+	dir := folder(t, map[string]string{
 		"trainer*": binaryHead(nil), "here*": binaryHead(nil), "both*": sh, "-dash.py": "x = 1\n",
 		"train.py": "print()\n", "main.py*": "#!/usr/bin/env python3\n", "plain.py*": "print()\n", "only.py": "x\n",
 		"pkg/__init__.py": "", "pkg/__main__.py": "", "pkg/mod.py": "", "flat.py": "", "name/space.py": "",
@@ -88,205 +149,7 @@ func surroundings(t *testing.T) (dir string, lookup func(string) string) {
 		"bin/locked":      sh, "bin/here": sh, "bin/sub/x": "", "bin/envpy*": "#!/usr/bin/env -S python3 -u\n",
 		"venv/bin/python*": binaryHead(nil), "conda/bin/python*": binaryHead(nil),
 	})
-	t.Chdir(dir)
-	return dir, func(name string) string {
-		if name == "PATH" {
-			return "/nowhere:" + dir + "/bin/sub:" + dir + "/bin/"
-		}
-		return ""
-	}
-}
-
-func TestResolve(t *testing.T) {
-	dir, lookup := surroundings(t)
-	bin := dir + "/bin/"
-	for name, test := range map[string]struct {
-		name                     string
-		args                     []string
-		start                    spec.Start
-		interpreter, dir, search string
-		extra                    map[string]string // environment
-		path                     string
-		argv                     []string
-		kind                     Kind
-		source                   string
-		arg                      int
-	}{
-		"in PATH": {
-			name: "tool", args: []string{"-n", "4"}, path: bin + "tool", argv: []string{"tool", "-n", "4"},
-			arg: 1,
-		},
-		"PATH before the directory": {name: "both", path: bin + "both", argv: []string{"both"}, arg: 1},
-		"only in the directory": {
-			name: "trainer", path: "./trainer", argv: []string{"./trainer"}, arg: 1,
-		},
-		"no run bit in PATH": {name: "here", path: "./here", argv: []string{"./here"}, arg: 1},
-		"with a slash":       {name: "./both", path: "./both", argv: []string{"./both"}, arg: 1},
-		"below": {
-			name: "sub/tool", path: "sub/tool", argv: []string{"sub/tool"}, arg: 1,
-		},
-		"absolute": {
-			name: dir + "/trainer", path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
-		},
-		"in --chdir": {
-			name: "./tool", dir: "sub", path: "./tool", argv: []string{"./tool"}, arg: 1,
-		},
-		"plain in --chdir": {
-			name: "trainer", dir: "sub", path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
-		},
-		"only here, with --chdir": {
-			name: "./trainer", dir: "sub", path: dir + "/./trainer", argv: []string{dir + "/./trainer"},
-			arg: 1,
-		},
-		"Path before PATH": {
-			name: "tool", search: "none:sub", path: "sub/tool", argv: []string{"tool"}, arg: 1,
-		},
-		"PATH after Path": {
-			name: "tool", search: "none", path: bin + "tool", argv: []string{"tool"}, arg: 1,
-		},
-		"relative entry in PATH": {
-			name: "tool", extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"},
-			arg: 1,
-		},
-		"empty entry in PATH": {
-			name: "trainer", extra: map[string]string{"PATH": ":/bin"}, path: "./trainer",
-			argv: []string{"trainer"}, arg: 1,
-		},
-		"env -S": {name: "envpy", path: bin + "envpy", argv: []string{"envpy"}, arg: 1},
-		"script": {
-			name: "train.py", args: []string{"--lr", "1"}, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "train.py", "--lr", "1"}, kind: PythonScript, source: "./train.py", arg: 3,
-		},
-		"script with a slash": {
-			name: "./train.py", path: bin + "python3", argv: []string{bin + "python3", "-u", "./train.py"},
-			kind: PythonScript, source: "./train.py", arg: 3,
-		},
-		"script named like an option": {
-			name: "-dash.py", path: bin + "python3", argv: []string{bin + "python3", "-u", "./-dash.py"},
-			kind: PythonScript, source: "./-dash.py", arg: 3,
-		},
-		"script in --chdir": {
-			name: "train.py", dir: "sub", path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "sub/./train.py", arg: 3,
-		},
-		"script here, with --chdir": {
-			name: "plain.py", dir: "sub", path: bin + "python3",
-			argv: []string{bin + "python3", "-u", dir + "/plain.py"}, kind: PythonScript, source: "plain.py", arg: 3,
-		},
-		"script before PATH": {
-			name: "only.py", path: bin + "python3", argv: []string{bin + "python3", "-u", "only.py"},
-			kind: PythonScript, source: "./only.py", arg: 3,
-		},
-		"script with run bit and #!": {
-			name: "main.py", path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1,
-		},
-		"run bit without #!": {
-			name: "plain.py", path: bin + "python3", argv: []string{bin + "python3", "-u", "plain.py"},
-			kind: PythonScript, source: "./plain.py", arg: 3,
-		},
-		"torchrun ignores #!": {
-			name: "main.py", start: spec.StartPython, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "main.py"}, kind: PythonScript, source: "./main.py", arg: 3,
-		},
-		"torchrun with a directory": {
-			name: "dir", start: spec.StartPython, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "dir"},
-			kind: PythonScript, source: "./dir/__main__.py", arg: 3,
-		},
-		"torchrun --no-python": {
-			name: "main.py", start: spec.StartExec, path: "./main.py", argv: []string{"./main.py"},
-			source: "./main.py", arg: 1,
-		},
-		"virtual environment": {
-			name: "train.py", extra: map[string]string{"VIRTUAL_ENV": dir + "/venv", "CONDA_PREFIX": dir +
-				"/conda"}, path: dir + "/venv/bin/python", argv: []string{dir + "/venv/bin/python", "-u", "train.py"},
-			kind: PythonScript, source: "./train.py", arg: 3,
-		},
-		"conda": {
-			name: "train.py", extra: map[string]string{"CONDA_PREFIX": dir + "/conda"},
-			path: dir + "/conda/bin/python", argv: []string{dir + "/conda/bin/python", "-u", "train.py"}, kind: PythonScript,
-			source: "./train.py", arg: 3,
-		},
-		"virtual environment that's gone": {
-			name: "train.py", extra: map[string]string{"VIRTUAL_ENV": dir + "/gone"}, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
-		},
-		"named interpreter": {
-			name: "train.py", interpreter: "python3.12",
-			extra: map[string]string{"VIRTUAL_ENV": dir + "/venv"},
-			path:  bin + "python3.12", argv: []string{bin + "python3.12", "-u", "train.py"}, kind: PythonScript,
-			source: "./train.py", arg: 3,
-		},
-		"interpreter by its path": {
-			name: "train.py", interpreter: "venv/bin/python", path: "venv/bin/python",
-			argv: []string{"venv/bin/python", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
-		},
-		"module": {
-			name: "flat", start: spec.StartModule, args: []string{"a"}, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "-m", "flat", "a"}, kind: PythonModule, source: "./flat.py", arg: 4,
-		},
-		"module in a package": {
-			name: "pkg.mod", start: spec.StartModule, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "-m", "pkg.mod"}, kind: PythonModule, source: "pkg/mod.py", arg: 4,
-		},
-		"module that is a package": {
-			name: "pkg", start: spec.StartModule, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "-m", "pkg"}, kind: PythonModule, source: "pkg/__main__.py", arg: 4,
-		},
-		"module behind a package": {
-			name: "hidden", start: spec.StartModule, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "-m", "hidden"}, kind: PythonModule, source: "hidden/__main__.py", arg: 4,
-		},
-		"module in a namespace": {
-			name: "name.space", start: spec.StartModule, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "-m", "name.space"}, kind: PythonModule, source: "name/space.py", arg: 4,
-		},
-		"module elsewhere": {
-			name: "json.tool", start: spec.StartModule, path: bin + "python3",
-			argv: []string{bin + "python3", "-u", "-m", "json.tool"}, kind: PythonModule, arg: 4,
-		},
-		"python with a script": {
-			name: "python3", args: []string{"-u", "-X", "dev", "train.py", "x.py"}, path: bin + "python3",
-			argv: []string{"python3", "-u", "-X", "dev", "train.py", "x.py"}, source: "./train.py", arg: 1,
-		},
-		"python -m": {
-			name: "python3", args: []string{"-m", "pkg.mod"}, path: bin + "python3",
-			argv: []string{"python3", "-m", "pkg.mod"}, source: "pkg/mod.py", arg: 1,
-		},
-		"python -c": {
-			name: "python3", args: []string{"-c", "train.py"}, path: bin + "python3",
-			argv: []string{"python3", "-c", "train.py"}, arg: 1,
-		},
-		"python -": {
-			name: "python3", args: []string{"-", "train.py"}, path: bin + "python3",
-			argv: []string{"python3", "-", "train.py"}, arg: 1,
-		},
-		"python with a missing script": {
-			name: "python3", args: []string{"gone.py"}, path: bin + "python3",
-			argv: []string{"python3", "gone.py"}, arg: 1,
-		},
-		"python alone": {
-			name: "python3", args: []string{"-u"}, path: bin + "python3", argv: []string{"python3", "-u"},
-			arg: 1,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := Resolve(spec.Command{
-				Name: test.name, Args: test.args, Start: test.start, Interpreter: test.interpreter, Dir: test.dir,
-				Path: test.search,
-			}, func(name string) string {
-				if value, ok := test.extra[name]; ok {
-					return value
-				}
-				return lookup(name)
-			})
-			require.NoError(t, err)
-			require.Equal(t, Resolved{
-				Path: test.path, Argv: test.argv, Kind: cmp.Or(test.kind, Executable), Source: test.source,
-				ScriptArg: test.arg,
-			}, got)
-		})
-	}
+	testCommands(t, "resolve.txtar", dir, "/nowhere:"+dir+"/bin/sub:"+dir+"/bin/")
 }
 
 // Without PATH the system's own is searched, as execvp does.
