@@ -1,31 +1,75 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 )
 
-// port is an interface of a made-up host: it is plugged into a network ("" for none)
-// and has an address there.
+// port is an interface of a made-up host.
 type port struct {
-	name, network, addr string
-	kind                string
-	mbps                int
-	named               bool
+	Candidate
+	network string // that it is plugged into, "" for none
 }
 
-// made is what a made-up set of hosts is.
+// made is a made-up set of hosts.
 type made struct {
-	hosts [][]port
-	// deaf says that packets from one host to an address of another vanish.
-	deaf    func(from int, to netip.Addr) bool
+	hosts   [][]port
+	deaf    map[string]bool // "HOST ADDRESS": packets from the host, or "all", to the address vanish
 	options Options
 	slow    map[string]time.Duration // networks with a round trip that is not 200 µs
+}
+
+// makeHosts reads lines as testdata/choice.txtar explains them.
+func makeHosts(text string) made {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	count, _, _ := strings.Cut(lines[0], " ")
+	n, _ := strconv.Atoi(count)
+	m := made{hosts: make([][]port, n), deaf: map[string]bool{}, slow: map[string]time.Duration{}}
+	for _, line := range lines[1:] {
+		switch word, rest, _ := strings.Cut(line, " "); word {
+		case "slow":
+			network, took, _ := strings.Cut(rest, " ")
+			m.slow[network], _ = time.ParseDuration(took)
+		case "deaf":
+			m.deaf[rest] = true
+		case "prefer":
+			m.options.PreferIPv6 = true
+		case "source":
+			m.options.Source = rest
+		default:
+			for i := range m.hosts {
+				host := strconv.Itoa(i + 1)
+				if !strings.Contains(line, "@") || slices.Contains(strings.Fields(line), "@"+host) {
+					m.hosts[i] = append(m.hosts[i], parsePort(strings.Fields(strings.ReplaceAll(line, "#", host))))
+				}
+			}
+		}
+	}
+	return m
+}
+
+func parsePort(words []string) port {
+	prefix := netip.MustParsePrefix(words[1])
+	p := port{Candidate: Candidate{Interface: words[0], Addr: prefix.Addr(), Bits: prefix.Bits(), Kind: words[2]}}
+	for _, word := range words[3:] {
+		if mbps, err := strconv.Atoi(word); err == nil {
+			p.Mbps = mbps
+		} else if word == "named" {
+			p.Named = true
+		} else if word[0] != '@' {
+			p.network = word
+		}
+	}
+	return p
 }
 
 // nodes lets every node dial what the head would have it dial.
@@ -34,11 +78,7 @@ func (m made) nodes() []Node {
 	for i, ports := range m.hosts {
 		nodes[i] = Node{Name: fmt.Sprintf("node%d", i), Port: 1000 + i}
 		for _, p := range ports {
-			prefix := netip.MustParsePrefix(p.addr)
-			nodes[i].Candidates = append(nodes[i].Candidates, Candidate{
-				Addr: prefix.Addr(), Bits: prefix.Bits(), Interface: p.name,
-				Kind: p.kind, Mbps: p.mbps, Named: p.named,
-			})
+			nodes[i].Candidates = append(nodes[i].Candidates, p.Candidate)
 		}
 		Sort(nodes[i].Candidates, false)
 	}
@@ -69,226 +109,50 @@ func (m made) nodes() []Node {
 // host has the address.
 func (m made) dial(from, to int, addr netip.Addr) Result {
 	for _, own := range m.hosts[from] {
-		if netip.MustParsePrefix(own.addr).Addr() == addr { // its own docker0
+		if own.Addr == addr { // its own docker0
 			return Result{Problem: refused}
 		}
 	}
-	if m.deaf != nil && m.deaf(from, addr) {
+	if m.deaf[fmt.Sprint(from+1, " ", addr)] || m.deaf["all "+addr.String()] {
 		return Result{Problem: noAnswer}
 	}
 	for _, theirs := range m.hosts[to] {
-		if netip.MustParsePrefix(theirs.addr).Addr() != addr || theirs.network == "" {
+		if theirs.Addr != addr || theirs.network == "" {
 			continue
 		}
 		for _, own := range m.hosts[from] {
 			if own.network == theirs.network {
-				rtt := 200 * time.Microsecond
-				if m.slow[own.network] > 0 {
-					rtt = m.slow[own.network]
-				}
-				return Result{RTT: rtt, Local: netip.MustParsePrefix(own.addr).Addr(), Interface: own.name}
+				rtt := cmp.Or(m.slow[own.network], 200*time.Microsecond)
+				return Result{RTT: rtt, Local: own.Addr, Interface: own.Interface}
 			}
 		}
 	}
 	return Result{Problem: noAnswer}
 }
 
-func lan(name string, i int) port {
-	return port{name: name, network: "lan", addr: fmt.Sprintf("10.0.0.%d/24", i+1), kind: Ordinary, mbps: 1000}
-}
-
-func docker() port {
-	return port{name: "docker0", addr: "172.17.0.1/16", kind: HostOnly, network: ""}
-}
-
-// hosts makes n hosts.
-func madeHosts(n int, ports func(i int) []port) (all [][]port) {
-	for i := range n {
-		all = append(all, ports(i))
-	}
-	return all
-}
-
 func TestChoose(t *testing.T) {
-	for name, row := range map[string]struct {
-		made       made
-		addr       string
-		interfaces []string
-		warning    string
-	}{
-		"one network": {
-			made: made{hosts: madeHosts(3, func(i int) []port { return []port{lan("eth0", i)} })},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-		},
-		"names differ per host": {
-			made: made{hosts: madeHosts(3, func(i int) []port { return []port{lan(fmt.Sprintf("enp%ds0", i), i)} })},
-			addr: "10.0.0.1", interfaces: []string{"enp0s0", "enp1s0", "enp2s0"},
-		},
-		"docker0 on every host": {
-			made: made{hosts: madeHosts(3, func(i int) []port { return []port{docker(), lan("eth0", i)} })},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-		},
-		"a bridge with the same address everywhere and an innocent name": {
-			made: made{hosts: madeHosts(3, func(i int) []port {
-				return []port{{name: "lanbr", addr: "192.168.122.1/24", kind: Ordinary, mbps: 100000}, lan("eth0", i)}
-			})},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-		},
-		"a VPN that works is second": {
-			made: made{hosts: madeHosts(3, func(i int) []port {
-				return []port{{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel}, lan("eth0", i)}
-			})},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-		},
-		"a VPN is all that leads there": {
-			made: made{hosts: madeHosts(2, func(i int) []port {
-				return []port{
-					{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel},
-					{name: "eth0", network: fmt.Sprint("home", i), addr: fmt.Sprintf("192.168.%d.7/24", i), kind: Ordinary},
-				}
-			})},
-			addr: "10.9.0.1", interfaces: []string{"wg0", "wg0"},
-		},
-		"the faster of two networks": {
-			made: made{hosts: madeHosts(3, func(i int) []port {
-				return []port{lan("eth0", i), {
-					name: "ib0", network: "ib", addr: fmt.Sprintf("10.1.0.%d/24", i+1),
-					kind: Ordinary, mbps: 100000,
-				}}
-			})},
-			addr: "10.1.0.1", interfaces: []string{"ib0", "ib0", "ib0"},
-		},
-		"the nearer of two networks": {
-			made: made{
-				slow: map[string]time.Duration{"far": 40 * time.Millisecond},
-				hosts: madeHosts(3, func(i int) []port {
-					return []port{lan("eth0", i), {
-						name: "eth1", network: "far", addr: fmt.Sprintf("10.1.0.%d/24", i+1),
-						kind: Ordinary, mbps: 100000,
-					}}
-				}),
-			},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-		},
-		"one host is not in the faster network": {
-			made: made{hosts: madeHosts(3, func(i int) []port {
-				fast := port{name: "ib0", network: "ib", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary, mbps: 100000}
-				if i == 2 {
-					fast.network = ""
-				}
-				return []port{fast, lan("eth0", i)}
-			})},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-		},
-		"a network that leads to node 0 alone is not taken": {
-			made: made{
-				deaf: func(from int, to netip.Addr) bool { return from > 0 && to != addr("10.1.0.1") && to.As4()[1] == 1 },
-				hosts: madeHosts(3, func(i int) []port {
-					return []port{{
-						name: "eth1", network: "star", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary,
-						mbps: 100000,
-					}, lan("eth0", i)}
-				}),
-			},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-		},
-		"nothing else leads there": {
-			made: made{
-				deaf:  func(from int, to netip.Addr) bool { return from == 1 && to == addr("10.0.0.3") },
-				hosts: madeHosts(3, func(i int) []port { return []port{lan("eth0", i)} }),
-			},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-			warning: "node1 does not reach node2 at 10.0.0.3 (no answer; the reverse works)",
-		},
-		"one that nobody else can connect to": {
-			made: made{
-				deaf:  func(_ int, to netip.Addr) bool { return to == addr("10.0.0.4") },
-				hosts: madeHosts(5, func(i int) []port { return []port{lan("eth0", i)} }),
-			},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0", "eth0", "eth0"},
-			warning: "node0 does not reach node3 at 10.0.0.4 (no answer; the reverse works), node1 does not reach " +
-				"node3 at 10.0.0.4 (no answer; the reverse works), node2 does not reach node3 at 10.0.0.4 (no " +
-				"answer; the reverse works), and one more such pair",
-		},
-		"far apart in a ring": {
-			made: made{
-				deaf:  func(from int, to netip.Addr) bool { return from == 3 && to == addr("10.0.0.12") },
-				hosts: madeHosts(16, func(i int) []port { return []port{lan("eth0", i)} }),
-			},
-			addr: "10.0.0.1", interfaces: slices.Repeat([]string{"eth0"}, 16),
-			warning: "node3 does not reach node11 at 10.0.0.12 (no answer; the reverse works)",
-		},
-		"IPv6 alone": {
-			made: made{hosts: madeHosts(2, func(i int) []port {
-				return []port{{name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary}}
-			})},
-			addr: "2001:db8::1", interfaces: []string{"eth0", "eth0"},
-		},
-		"both families": {
-			made: made{hosts: madeHosts(2, func(i int) []port {
-				return []port{
-					{name: "eth0", network: "lan", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary},
-					lan("eth0", i),
-				}
-			})},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0"},
-		},
-		"both families, the nodes were named by IPv6 addresses": {
-			made: made{options: Options{PreferIPv6: true}, hosts: madeHosts(2, func(i int) []port {
-				return []port{lan("eth0", i), {
-					name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1),
-					kind: Ordinary,
-				}}
-			})},
-			addr: "2001:db8::1", interfaces: []string{"eth0", "eth0"},
-		},
-		"IPv6 of the link alone": {
-			made: made{hosts: madeHosts(2, func(i int) []port {
-				return []port{{name: "eth0", network: "link", addr: fmt.Sprintf("fe80::%d/64", i+1), kind: Ordinary}}
-			})},
-			addr: "fe80::1%eth0", interfaces: []string{"eth0", "eth0"},
-		},
-		"the user's address overrides all others": {
-			made: made{options: Options{Source: "--master-addr 10.9.0.1"}, hosts: madeHosts(2, func(i int) []port {
-				return []port{
-					{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel, named: i == 0},
-					lan("eth0", i),
-				}
-			})},
-			addr: "10.9.0.1", interfaces: []string{"wg0", "wg0"},
-		},
-		"the user named another node's address": {
-			made: made{hosts: madeHosts(3, func(i int) []port {
-				return []port{{
-					name: "eth1", network: "two", addr: fmt.Sprintf("10.2.0.%d/24", i+1), kind: Ordinary,
-					named: i == 1,
-				}, lan("eth0", i)}
-			})},
-			addr: "10.0.0.1", interfaces: []string{"eth0", "eth1", "eth0"},
-		},
-		"all nodes on one host without a network": {
-			made: made{hosts: madeHosts(2, func(i int) []port {
-				return []port{{name: "lo", network: "lo", addr: fmt.Sprintf("127.0.0.%d/8", i+1), kind: Loopback}}
-			})},
-			addr: "127.0.0.1", interfaces: []string{"lo", "lo"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			nodes := row.made.nodes()
-			choice, err := Choose(nodes, row.made.options)
+	archive, err := txtar.ParseFile("testdata/choice.txtar")
+	require.NoError(t, err)
+	for _, test := range archive.Files {
+		t.Run(test.Name, func(t *testing.T) {
+			text, want, _ := strings.Cut(string(test.Data), "\n\n")
+			m := makeHosts(text)
+			choice, err := Choose(m.nodes(), m.options)
 			require.NoError(t, err)
-			require.Equal(t, row.addr, choice.Addr.String())
+			require.Len(t, choice.Endpoints, len(m.hosts))
 			var interfaces []string
 			for _, p := range choice.Endpoints {
 				interfaces = append(interfaces, p.Interface)
 			}
-			require.Equal(t, row.interfaces, interfaces)
+			got := fmt.Sprintf("%s over %s\n", choice.Addr, strings.Join(slices.Compact(interfaces), " "))
+			if choice.Warning != "" {
+				_, gaps, _ := strings.Cut(choice.Warning, "all nodes reach node0, but ")
+				gaps, _, _ = strings.Cut(gaps, ": ranks")
+				got += gaps + "\n"
+			}
+			require.Equal(t, want, got)
 			require.Equal(t, choice.Addr, choice.Endpoints[0].Addr)
 			require.Contains(t, choice.Reason, choice.Addr.WithZone("").String())
-			if row.warning == "" {
-				require.Empty(t, choice.Warning)
-			}
-			require.Contains(t, choice.Warning, row.warning)
 		})
 	}
 }
@@ -296,21 +160,18 @@ func TestChoose(t *testing.T) {
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
 func TestReason(t *testing.T) {
-	m := made{hosts: madeHosts(4, func(i int) []port {
-		return []port{lan("eth0", i)}
-	}), slow: map[string]time.Duration{"lan": 3500 * time.Microsecond}}
+	m := makeHosts("4 hosts\neth0 10.0.0.#/24 ordinary lan\nslow lan 3500µs")
 	choice, err := Choose(m.nodes(), Options{})
 	require.NoError(t, err)
 	require.Equal(t, "10.0.0.1 (eth0) of node0: the other 3 nodes reach it within 4ms", choice.Reason)
 }
 
 func TestNobodyReachesAll(t *testing.T) {
-	m := made{hosts: [][]port{
-		{lan("eth0", 0), docker(), {name: "eth1", network: "side", addr: "10.2.0.1/24", kind: Ordinary}},
-		{lan("eth0", 1), docker()},
-		{docker(), {name: "eth1", network: "side", addr: "10.2.0.3/24", kind: Ordinary}},
-		{docker(), {name: "eth0", network: "elsewhere", addr: "10.7.0.4/24", kind: Ordinary}},
-	}}
+	m := makeHosts(`4 hosts
+eth0 10.0.0.#/24 ordinary lan 1000 @1 @2
+docker0 172.17.0.1/16 host-only
+eth1 10.2.0.#/24 ordinary side @1 @3
+eth0 10.7.0.4/24 ordinary elsewhere @4`)
 	_, err := Choose(m.nodes(), Options{})
 	var unreached *UnreachedError
 	require.ErrorAs(t, err, &unreached)
@@ -323,12 +184,11 @@ node3 cannot reach any of them`, err.Error())
 }
 
 func TestTheUsersAddressIsNotReached(t *testing.T) {
-	options := Options{Source: "--master-addr 10.2.0.1"}
-	m := made{options: options, hosts: [][]port{
-		{lan("eth0", 0), {name: "eth1", network: "side", addr: "10.2.0.1/24", kind: Ordinary, named: true}},
-		{lan("eth0", 1)},
-	}}
-	_, err := Choose(m.nodes(), options)
+	m := makeHosts(`2 hosts
+eth0 10.0.0.#/24 ordinary lan
+eth1 10.2.0.1/24 ordinary side named @1
+source --master-addr 10.2.0.1`)
+	_, err := Choose(m.nodes(), m.options)
 	require.EqualError(t, err,
 		"some nodes cannot reach node0 at --master-addr 10.2.0.1:\n  10.2.0.1 (eth1)              no answer from node1")
 	var unreached *UnreachedError
@@ -338,15 +198,11 @@ func TestTheUsersAddressIsNotReached(t *testing.T) {
 
 // The message stays short whatever there is.
 func TestManyAddressesOfManyNodes(t *testing.T) {
-	m := made{hosts: madeHosts(300, func(i int) (all []port) {
-		for k := range 40 {
-			all = append(all, port{
-				name: fmt.Sprintf("eth%d", k), addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1),
-				kind: Ordinary,
-			})
-		}
-		return all
-	})}
+	text := "300 hosts"
+	for k := range 40 {
+		text += fmt.Sprintf("\neth%d fd00:%d::#/64 ordinary", k, k)
+	}
+	m := makeHosts(text)
 	_, err := Choose(m.nodes(), Options{})
 	require.Error(t, err)
 	require.Less(t, len(err.Error()), 1500)
@@ -356,15 +212,11 @@ func TestManyAddressesOfManyNodes(t *testing.T) {
 
 func TestFirstTryIsSmall(t *testing.T) {
 	many := func(n int) []Node {
-		return made{hosts: madeHosts(n, func(i int) (all []port) {
-			for k := range 9 {
-				all = append(all, port{
-					name: fmt.Sprintf("rail%d", k), network: fmt.Sprint(k),
-					addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1), kind: Ordinary,
-				})
-			}
-			return append(all, docker())
-		})}.nodes()
+		text := fmt.Sprint(n, " hosts\ndocker0 172.17.0.1/16 host-only")
+		for k := range 9 {
+			text += fmt.Sprintf("\nrail%d fd00:%d::#/64 ordinary rails%d", k, k, k)
+		}
+		return makeHosts(text).nodes()
 	}
 	require.Len(t, many(4)[1].Reached, 3)
 	require.Len(t, many(1200)[1].Reached, 1)
@@ -372,7 +224,7 @@ func TestFirstTryIsSmall(t *testing.T) {
 
 // What a firewall lets pass at the port that the user named says nothing of others.
 func TestOnlyTheMasterPortPasses(t *testing.T) {
-	m := made{hosts: madeHosts(3, func(i int) []port { return []port{lan("eth0", i)} })}
+	m := makeHosts("3 hosts\neth0 10.0.0.#/24 ordinary lan")
 	nodes := m.nodes()
 	nodes[0].Free = 41234
 	for i := range nodes {
@@ -394,18 +246,14 @@ func TestOnlyTheMasterPortPasses(t *testing.T) {
 
 // A place says what a library that looks by itself may take in its stead.
 func TestPlace(t *testing.T) {
-	nodes := made{hosts: madeHosts(2, func(i int) []port {
-		return []port{
-			{name: "eth0", addr: fmt.Sprintf("10.0.0.%d/24", i+1)},
-			{name: "eth0", network: "lan", addr: fmt.Sprintf("fd00::%d/64", i+1), mbps: 1000},
-			docker(),
-			{name: "ib0", addr: "fe80::1/64"},
-			{name: "lo", addr: "127.0.0.1/8", kind: Loopback},
-		}
-	})}.nodes()
-	choice, err := Choose(nodes, Options{})
+	choice, err := Choose(makeHosts(`2 hosts
+eth0 10.0.0.#/24 ordinary
+eth0 fd00::#/64 ordinary lan 1000
+docker0 172.17.0.1/16 host-only
+ib0 fe80::1/64 ordinary
+lo 127.0.0.1/8 loopback`).nodes(), Options{})
 	require.NoError(t, err)
-	require.Equal(t, addr("fd00::1"), choice.Addr)
+	require.Equal(t, "fd00::1", choice.Addr.String())
 	require.Contains(t, choice.Note, "the interfaces of node[0-1] also have IPv4 addresses")
 	for _, p := range choice.Endpoints {
 		require.Equal(t, []string{"docker0"}, p.Others)
