@@ -14,7 +14,6 @@ import (
 	"gorun/internal/testneeds"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
-	"gorun/placement"
 )
 
 // TestVariablesOfHydra: under the name mpiexec, each of Hydra's variables acts like its option.
@@ -108,30 +107,6 @@ func TestEveryVariableOfHydra(t *testing.T) {
 	require.Contains(t, strings.Join(inv.Notes, "\n"), "HYDRA_TOPOLIB=hwloc has no effect")
 }
 
-// TestPerHost: Intel's number of ranks per host applies together with -n.
-func TestPerHost(t *testing.T) {
-	for line, want := range map[string]string{
-		"mpiexec -n 2 -hosts a:8,b:8 x":        "a:1 b:1",
-		"mpiexec -n 4 -ppn 3 -hosts a:8,b:8 x": "a:3 b:3",
-	} {
-		spec := mustParse(t, line, "I_MPI_PERHOST=1").Spec
-		require.Equal(t, want, listed(spec.Hosts), line)
-		require.Equal(t, job.CountUnset, spec.PerNode.Kind)
-	}
-	for value, kind := range map[string]job.CountKind{"all": job.CountCPU, "allcores": job.CountCore} {
-		spec := mustParse(t, "mpiexec -n 2 -hosts a,b x", "I_MPI_PERHOST="+value).Spec
-		require.Equal(t, job.Count{Kind: kind, From: "I_MPI_PERHOST=" + value}, spec.PerNode)
-		require.Equal(t, 2, spec.Apps[0].NumRanks)
-		require.Equal(t, kind, mustParse(t, "mpiexec x", "I_MPI_PERHOST="+value).Spec.PerNode.Kind)
-		require.Equal(t, job.CountUnset, mustParse(t, "mpiexec -n 1 x : -n 2 y", "I_MPI_PERHOST="+value).Spec.PerNode.Kind)
-	}
-	require.Equal(t, []string{"I_MPI_PERHOST=many: not a number from 1 to 1048576, nor all, allcores"},
-		problems(t, "mpiexec x", "I_MPI_PERHOST=many"))
-	inv := mustParse(t, "mpirun -v -n 3 x", "OMPI_MCA_rmaps_base_n_pernode=2")
-	require.Equal(t, job.CountUnset, inv.Spec.PerNode.Kind)
-	require.Contains(t, inv.Notes, "OMPI_MCA_rmaps_base_n_pernode=2 is ignored beside -n 3, which is more")
-}
-
 // TestParametersByEveryWay: a parameter of Open MPI's launcher has the same effect after --mca, after --prtemca and
 // as either variable.
 func TestParametersByEveryWay(t *testing.T) {
@@ -140,7 +115,7 @@ func TestParametersByEveryWay(t *testing.T) {
 			value := otherwiseSaid[row.Names[0]]
 			switch {
 			case name == "orte_xml_output":
-				continue // it is refused; see TestProblems
+				continue // it is refused; see testdata/lines/problems.txt
 			case row.Family == familyNoLocal:
 				require.Equal(t, "a:1", listed(mustParse(t, "mpirun -H here,a x", "OMPI_MCA_"+name+"=1").Spec.Hosts))
 				require.Equal(t, "a:1", listed(mustParse(t, "mpirun --mca "+name+" 1 -H here,a x").Spec.Hosts))
@@ -307,72 +282,4 @@ func TestHostsOfOneProgram(t *testing.T) {
 	} {
 		require.Equal(t, want, listed(mustParse(t, line).Spec.Hosts), line)
 	}
-}
-
-// TestScopeOfEnvOptions: Hydra's options whose names begin with g apply to all programs, and so do network options.
-func TestScopeOfEnvOptions(t *testing.T) {
-	names := func(list []job.Export) (names []string) {
-		for _, e := range list {
-			names = append(names, e.Name)
-		}
-		return names
-	}
-	spec := mustParse(t, "mpiexec -envlist A -n 1 x : -envlist B,C -n 1 y").Spec
-	require.True(t, spec.ExportsOnly)
-	require.Empty(t, spec.Exports)
-	require.Equal(t, []string{"A"}, names(spec.Apps[0].Exports))
-	require.Equal(t, []string{"B", "C"}, names(spec.Apps[1].Exports))
-	spec = mustParse(t, "mpiexec -genvlist A -n 1 x : -n 1 y").Spec
-	require.Equal(t, []string{"A"}, names(spec.Exports))
-	require.Empty(t, spec.Apps[0].Exports)
-	for _, line := range []string{
-		"mpiexec -iface eth0 -n 1 x : -n 1 y", "mpirun --stream-buffering 1 -n 1 x : -n 1 y",
-		"mpirun --display-comm -n 1 x : -n 1 y",
-	} {
-		spec := mustParse(t, line).Spec
-		require.NotEmpty(t, spec.Exports, line)
-		require.Empty(t, spec.Apps[0].Exports, line)
-	}
-}
-
-// TestThreadsAreCPUs: --use-hwthread-cpus counts hardware threads as CPUs, as in Open MPI.
-func TestThreadsAreCPUs(t *testing.T) {
-	for _, line := range []string{
-		"mpirun --use-hwthread-cpus x", "mpirun --map-by :HWTCPUS x",
-		"mpirun --mca hwloc_base_use_hwthreads_as_cpus 1 x",
-	} {
-		spec := mustParse(t, line).Spec
-		require.Equal(t, job.CountCPU, spec.PerNode.Kind, line)
-		require.True(t, spec.Place.MapBy.Threads, line)
-	}
-	spec := mustParse(t, "mpirun --map-by slot:pe=2:HWTCPUS -n 2 x").Spec
-	require.Equal(t, placement.MapBy{
-		Object: placement.BySlot, PE: 2, Threads: true,
-		From: "--map-by slot:pe=2:HWTCPUS",
-	}, spec.Place.MapBy)
-	require.True(t, mustParse(t, "mpirun --use-hwthread-cpus --map-by socket x").Spec.Place.MapBy.Threads)
-	require.Equal(t, job.CountCore, mustParse(t, "mpirun x").Spec.PerNode.Kind)
-}
-
-// TestExportsToOtherHosts: under the name mpiexec, other hosts get all variables except secrets by default.
-func TestExportsToOtherHosts(t *testing.T) {
-	for line, want := range map[string][2]bool{ // all, unlisted
-		"mpiexec x":                      {false, true},
-		"mpiexec -genvall x":             {true, false},
-		"mpiexec -genvnone x":            {false, false},
-		"mpiexec -genvlist A x":          {false, false},
-		"mpiexec -envlist A x":           {false, false},
-		"mpiexec --export-all=false x":   {false, false},
-		"mpirun x":                       {false, false},
-		"gorun x":                        {false, false},
-		"mpirun --fwd-environment x":     {true, false},
-		"mpiexec -env A 1 -genvexcl B x": {false, true},
-	} {
-		spec := mustParse(t, line).Spec
-		require.Equal(t, want, [2]bool{spec.ExportAll, spec.ExportUnlisted}, line)
-	}
-	require.False(t, mustParse(t, "mpiexec x", "GORUN_EXPORT_ALL=0").Spec.ExportUnlisted)
-	require.True(t, mustParse(t, "mpiexec x", "GORUN_EXPORT_ALL=1").Spec.ExportAll)
-	require.False(t, mustParse(t, "mpiexec x", "HYDRA_ENV=none").Spec.ExportUnlisted)
-	require.False(t, mustParse(t, "mpiexec -genvall x", "HYDRA_ENV=none").Spec.ExportsOnly)
 }

@@ -58,7 +58,7 @@ func TestEveryNameMeansOneThing(t *testing.T) {
 		for o := range d.Options {
 			if other, ok := byName[o.Names[0]]; ok {
 				if slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
-					continue // TestLettersOfLaunchers
+					continue // see testdata/lines/mpi.txt
 				}
 				row, same := *o, *other
 				row.Set, same.Set = nil, nil
