@@ -162,10 +162,15 @@ func hostname() string {
 // follow runs this node's part of a job of which another node is the head.
 func (s *session) follow(ctx context.Context) (*Result, error) {
 	j := s.joined
-	if j.Ended {
-		return &Result{ExitCode: j.Code}, nil
-	}
 	host := printable.Text(j.Host)
+	if j.Ended {
+		r := &Result{ExitCode: j.Code}
+		if j.Code != 0 {
+			r.Cause = job.CauseNode
+			r.Text = fmt.Sprintf("the job of node 0 (%s) ended with exit code %d while this node waited", host, j.Code)
+		}
+		return r, nil
+	}
 	s.reportHead(host)
 	signals := make(chan syscall.Signal)
 	cfg := s.agentConfig()

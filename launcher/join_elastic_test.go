@@ -108,16 +108,12 @@ func TestNodesThatJoinComeAndGo(t *testing.T) {
 	j.expect("attempt 4: a is rank 0 of 1")
 	e := j.node("e", -1)
 	<-e.waits
-	for _, conn := range j.conns {
-		conn.Close()
-	}
+	a.leave()
 	for _, n := range []*elasticNode{a, b, c, b2, d, e} {
 		<-n.done
 	}
-	for _, n := range []*elasticNode{a, e} {
-		require.NoError(t, n.err, n.notice.String())
-		require.Zero(t, n.result.ExitCode)
-	}
+	require.NoError(t, e.err, e.notice.String())
+	require.Contains(t, e.result.Text, fmt.Sprintf("ended with exit code %d while this node waited", a.result.ExitCode))
 	require.Contains(t, a.notice.String(), "; 2 nodes left; attempt 1\n")
 	require.Contains(t, a.notice.String(), " takes its ranks [1]; attempt 2\n")
 	require.Len(t, a.result.Attempts, 4)

@@ -47,7 +47,7 @@ type Config struct {
 	NeverNode0 bool
 	// LastCall is how long node 0 waits for further nodes once Self.MinNodes are there.
 	LastCall time.Duration
-	// Timeout limits how long a node waits for node 0, and node 0 for the others; 0 is DefaultTimeout.
+	// Timeout limits how long a node waits for node 0, and node 0 for the nodes that the job needs; 0 is DefaultTimeout.
 	Timeout time.Duration
 	// Notify receives a line for the user, without control bytes. It is called from any goroutine and should not block;
 	// nil drops the lines.
@@ -67,6 +67,14 @@ type Config struct {
 
 // DefaultTimeout is torchrun's.
 const DefaultTimeout = 15 * time.Minute
+
+// limit is the longest time until the job starts.
+func (c *Config) limit() time.Duration {
+	if c.Self.MinNodes > 0 {
+		return c.Timeout + c.LastCall
+	}
+	return c.Timeout
+}
 
 // complete validates the configuration and fills in the defaults.
 func (c Config) complete() (Config, error) {

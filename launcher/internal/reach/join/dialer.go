@@ -81,11 +81,11 @@ type dialer struct {
 
 	waitsForHead  sync.Once // the notice
 	waitsForNodes sync.Once
-	limit         *time.Timer // ends join after cfg.Timeout
+	limit         *time.Timer // ends join after cfg.limit
 }
 
 // Dial connects to node 0, which may start later, and returns when all nodes have joined. It looks names up anew for
-// each attempt. It fails when ctx ends, after cfg.Timeout, or at once with a *RefusedError.
+// each attempt. It fails when ctx ends, after cfg.limit, or at once with a *RefusedError.
 func Dial(ctx context.Context, cfg Config) (*Membership, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *dialer) join(parent context.Context) (*Membership, error) {
 	ctx, end := context.WithCancelCause(parent)
 	cancel := func() { end(nil) }
 	defer cancel()
-	d.limit = time.AfterFunc(d.cfg.Timeout, func() { end(context.DeadlineExceeded) })
+	d.limit = time.AfterFunc(d.cfg.limit(), func() { end(context.DeadlineExceeded) })
 	defer d.limit.Stop()
 	ports := d.cfg.ports()
 	outcomes := make(chan outcome, len(ports))
@@ -184,7 +184,7 @@ func (d *dialer) tryPort(ctx context.Context, port int, failed func()) (o outcom
 		isTelling := port == d.cfg.Port || isRefused(err) // only the first port is expected to answer
 		if isTelling && time.Since(began) >= noticeDelay/2 && ctx.Err() == nil {
 			d.waitsForHead.Do(func() {
-				limit := d.cfg.Timeout
+				limit := d.cfg.limit()
 				if !unknown.began.IsZero() && d.cfg.HostsExist {
 					limit = min(limit, nameTimeout)
 				}
@@ -242,7 +242,7 @@ func (d *dialer) timeoutError(parent context.Context, last error) error {
 	if err := context.Cause(parent); err != nil {
 		return fmt.Errorf("stopped waiting for node 0 at %s (%v): %w", d.cfg.endpoint(), describe(last), err)
 	}
-	return fmt.Errorf("node 0 at %s did not accept this node within %v: %s", d.cfg.endpoint(), d.cfg.Timeout,
+	return fmt.Errorf("node 0 at %s did not accept this node within %v: %s", d.cfg.endpoint(), d.cfg.limit(),
 		describe(last))
 }
 
@@ -469,7 +469,7 @@ func (d *dialer) notifyWaiting() {
 	if len(d.cfg.Ports) > 0 { // the process at the port may be another program
 		text = "waiting for node 0 at %s, or for the nodes that its output lists; giving up after %v"
 	}
-	d.cfg.Notify(fmt.Sprintf(text, d.cfg.endpoint(), d.cfg.Timeout))
+	d.cfg.Notify(fmt.Sprintf(text, d.cfg.endpoint(), d.cfg.limit()))
 }
 
 // refusedByOther is a refusal by a peer that may not be node 0 of this job.

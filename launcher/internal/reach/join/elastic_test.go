@@ -7,6 +7,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// The time limit is for the nodes that the job needs: others may take the time of the last call, and are waited for.
+func TestLastCallBeyondTheTimeout(t *testing.T) {
+	cfg := settings(0, 2, 0, nil)
+	cfg.Self.MinNodes, cfg.Timeout, cfg.LastCall = 1, time.Nanosecond, time.Minute
+	h, err := Listen(t.Context(), cfg)
+	require.NoError(t, err)
+	defer h.Close()
+	cfg.Port, cfg.Self.NodeRank = port(h), 1
+	n := come(t, t.Context(), cfg)
+	require.Len(t, wait(t, h), 1)
+	<-n.done
+	require.NoError(t, n.err)
+}
+
 // A job that needs 2 of 4 nodes starts without the others after the last call; those that come later wait for a place.
 func TestElastic(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {

@@ -176,8 +176,8 @@ func (h *Head) watch(m *Member) {
 }
 
 // Wait waits until all nodes have joined, numbers those without a rank, and welcomes them. The members are in the order
-// of their node ranks, from 1 on, and their connections are the caller's. The error at the deadline, or when ctx ends,
-// says which nodes are there and which are missing; the nodes receive it, too.
+// of their node ranks, from 1 on, and their connections are the caller's. The error at the deadline, unless the job may
+// start with the nodes that are there, or when ctx ends, says which nodes are missing; the nodes receive it, too.
 func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 	deadline := time.NewTimer(h.cfg.Timeout)
 	defer deadline.Stop()
@@ -186,7 +186,7 @@ func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 	lastCall := time.NewTimer(h.cfg.LastCall)
 	defer lastCall.Stop()
 	needed := h.cfg.Self.NumNodes
-	for called := false; ; {
+	for called, late := false, false; ; {
 		members, done := h.start(needed)
 		if done {
 			for _, m := range members {
@@ -201,6 +201,9 @@ func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 			called, needed = !called, h.cfg.Self.NumNodes
 			lastCall.Reset(h.cfg.LastCall)
 		}
+		if late && !called {
+			return nil, h.fail(fmt.Sprintf("not all nodes joined within %v", h.cfg.Timeout))
+		}
 		select {
 		case <-lastCall.C:
 			if called {
@@ -210,7 +213,7 @@ func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 		case <-notice.C:
 			h.cfg.Notify(h.progress())
 		case <-deadline.C:
-			return nil, h.fail(fmt.Sprintf("not all nodes joined within %v", h.cfg.Timeout))
+			late = true
 		case <-ctx.Done():
 			return nil, h.fail("node 0 stopped waiting for nodes")
 		case <-h.open.Done():
@@ -307,27 +310,29 @@ const noticeDelay = 5 * time.Second
 func (h *Head) progress() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	name := "node 0"
-	if h.cfg.RankPerNode {
+	name, limit := "node 0", h.cfg.Timeout
+	switch {
+	case h.cfg.RankPerNode:
 		name = "rank 0's gorun"
+	case h.sufficient():
+		limit = h.cfg.LastCall
 	}
-	return fmt.Sprintf("%s waits at %s, up to %v: %s", name, h.cfg.endpoint(), h.cfg.Timeout, h.describeMembers())
+	return fmt.Sprintf("%s waits at %s, up to %v: %s", name, h.cfg.endpoint(), limit, h.describeMembers())
 }
 
 // describeMembers counts and names the nodes; the head's lock is held.
 func (h *Head) describeMembers() string {
 	n, members := h.cfg.Self.NumNodes, h.roster.members
-	if h.sufficient() {
-		return fmt.Sprintf("%d of %s nodes have joined (node 0 %s); others may come for %v", len(members)+1,
-			h.cfg.Self.nodes(), h.cfg.Self.Name(), h.cfg.LastCall)
-	}
 	if h.cfg.RankPerNode {
 		return fmt.Sprintf("%d of %d processes (one rank each) have joined", len(members)+1, n) +
 			strings.Replace(missingRanks(members, n), "node rank", "rank", 1)
 	}
-	text := fmt.Sprintf("%d of %d nodes have joined (node 0 %s", len(members)+1, n, h.cfg.Self.Name())
+	text := fmt.Sprintf("%d of %s nodes have joined (node 0 %s", len(members)+1, h.cfg.Self.nodes(), h.cfg.Self.Name())
 	if len(members) > 0 {
 		text += ", " + listMembers(members)
+	}
+	if h.sufficient() {
+		return text + ")"
 	}
 	text += ")" + missingRanks(members, n)
 	if isLoopback(h.cfg.Addr) {
