@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import glob
 import importlib.util
@@ -65,6 +66,13 @@ def end(how: str) -> Any:
 
 def inner() -> list[int]:
     return gorun.launch(add, (10,))
+
+
+def fail_once() -> str:
+    restarts = os.environ["TORCHELASTIC_RESTART_COUNT"]
+    if restarts == "0" and rank() == 0:
+        raise ValueError("the first attempt")
+    return f"{restarts} of {os.environ['WORLD_SIZE']}"
 
 
 def announce() -> None:
@@ -188,6 +196,12 @@ class Jobs(unittest.TestCase):
         config = gorun.LaunchConfig(1, 1, 2, max_restarts=0)
         self.assertEqual(gorun.elastic_launch(config, add)(1), {0: 1, 1: 2})
         self.assertEqual(gorun.elastic_launch(config, sys.executable)("-c", "0"), {0: None, 1: None})
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            endpoint = "127.0.0.1:%d" % free.getsockname()[1]
+        config = gorun.LaunchConfig(1, 2, 1, max_restarts=1, rdzv_endpoint=endpoint)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            nodes = [pool.submit(gorun.elastic_launch(config, fail_once)) for _ in range(2)]
+        self.assertCountEqual([node.result() for node in nodes], [{0: "1 of 2"}, {1: "1 of 2"}])
 
 
 @unittest.skipUnless(HOSTS, "hosts are needed")

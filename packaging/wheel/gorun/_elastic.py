@@ -6,8 +6,7 @@ import dataclasses
 import os
 import sys
 import time
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Callable, Union
 
 from gorun._job import Job, JobError, RankEnd, _describe
@@ -62,7 +61,7 @@ class elastic_launch:
     class is imported. With several nodes, call it on each.
 
     Other than PyTorch, it starts new interpreters and pickles the function, so that arguments such as a
-    multiprocessing.Queue are refused. A job has min_nodes nodes, as no node can join one that runs; a warning says so.
+    multiprocessing.Queue are refused. As with `gorun --nnodes MIN:MAX`, a job goes on without nodes that are lost.
     health_check_server is ignored: gorun itself serves TORCHELASTIC_HEALTH_CHECK_PORT.
     """
 
@@ -93,24 +92,24 @@ def launch_agent(
             done = call.run([*options, *call.program], environ, name="torchrun")
         except JobError as error:
             raise _child_failed(error, name) from error.__cause__
-        return {rank: call.result(done, rank) for rank in call.ranks(done)}
+        return call.results(done)
 
 
 def _options(config: Any) -> list[str]:
     """Return the options of torchrun that a LaunchConfig of PyTorch, or of gorun, means."""
-    nodes = config.max_nodes
-    if config.min_nodes != nodes:
-        nodes = config.min_nodes
-        text = f"no node can join a job that runs: it has min_nodes={nodes}, not up to {config.max_nodes}"
-        warnings.warn(text, stacklevel=4)
-    words = ["--nnodes", str(nodes), "--nproc-per-node", str(config.nproc_per_node), "--role", config.role]
+    several = config.max_nodes > 1
+    nodes = f"{config.min_nodes}:{config.max_nodes}" if several else "1"
+    words = ["--nnodes", nodes, "--nproc-per-node", str(config.nproc_per_node), "--role", config.role]
     words += ["--max-restarts", str(config.max_restarts), "--signals-to-handle", config.signals_to_handle]
-    conf: Mapping[str, Any] = config.rdzv_configs
-    if nodes > 1 or config.rdzv_backend == "static":
-        words += ["--rdzv-backend", config.rdzv_backend, "--rdzv-endpoint", config.rdzv_endpoint]
-    if nodes > 1:
-        known = {key: value for key, value in conf.items() if key in ("timeout", "join_timeout", "is_host")}
-        words += ["--rdzv-conf", ",".join(f"{key}={value}" for key, value in known.items())] if known else []
+    conf: dict[str, Any] = dict(config.rdzv_configs)
+    if config.rdzv_timeout != -1:
+        conf["timeout"] = config.rdzv_timeout
+    if several or config.rdzv_backend == "static":
+        words += ["--rdzv-backend", config.rdzv_backend, "--rdzv-endpoint", config.rdzv_endpoint or "localhost"]
+    if several:
+        keys = ("timeout", "join_timeout", "last_call_timeout", "is_host")
+        known = ",".join(f"{key}={conf[key]}" for key in keys if key in conf)
+        words += ["--rdzv-conf", known] if known else []
         words += ["--node-rank", str(conf["rank"])] if "rank" in conf else []
         words += ["--local-addr", config.local_addr] if config.local_addr else []
     optional = {

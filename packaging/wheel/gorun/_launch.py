@@ -176,8 +176,7 @@ class _Call:
         """Return the result of a rank of a job that has ended with 0."""
         assert done.report
         try:
-            with open(self._file(rank, len(done.report.attempts), "ok"), "rb") as file:
-                return pickle.load(file)
+            return self._load(rank, len(done.report.attempts))
         except FileNotFoundError:
             host = _host_of(done.report, rank)
             raise JobError(
@@ -188,11 +187,18 @@ class _Call:
                 host=host,
             ) from None
 
-    def ranks(self, done: CompletedJob) -> list[int]:
-        """Return the ranks of this node. A node that joined others has a report without ranks."""
+    def results(self, done: CompletedJob) -> dict[int, Any]:
+        """Return the results of this node's ranks. A node that joined others has a report without ranks and attempts."""
         if done.report and done.report.ranks and len(done.report.hosts) == 1:
-            return [end.rank for end in done.report.ranks]
-        return sorted(int(file.split(".")[0]) for file in os.listdir(self.directory) if file.endswith(".ok"))
+            return {end.rank: self.result(done, end.rank) for end in done.report.ranks}
+        names = [name.split(".") for name in os.listdir(self.directory) if name.endswith(".ok")]
+        last = max((int(attempt) for _, attempt, _ in names), default=0)
+        ranks = sorted(int(rank) for rank, attempt, _ in names if int(attempt) == last)
+        return {rank: self._load(rank, last) for rank in ranks}
+
+    def _load(self, rank: int, attempt: int) -> Any:
+        with open(self._file(rank, attempt, "ok"), "rb") as file:
+            return pickle.load(file)
 
     def _file(self, rank: int, attempt: int, kind: str) -> str:
         return os.path.join(self.directory, f"{rank}.{attempt}.{kind}")
