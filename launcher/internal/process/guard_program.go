@@ -94,7 +94,8 @@ func ignoreSignals() {
 func launcherAlive() bool {
 	pipe := []unix.PollFd{{Fd: 0}}
 	_, err := unix.Poll(pipe, 0)
-	return err == nil && pipe[0].Revents&unix.POLLHUP == 0
+	// A signal of the Go runtime interrupts even a poll that does not wait, if there is no event.
+	return (err == nil || err == unix.EINTR) && pipe[0].Revents&unix.POLLHUP == 0
 }
 
 // closeInherited closes descriptors that the launcher itself had inherited: those without close-on-exec, which Go sets

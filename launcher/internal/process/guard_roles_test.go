@@ -331,6 +331,12 @@ func (s scene) launchLinked(in *os.File, marker Marker, id, dir string, shapes .
 func (s scene) eventually(condition func() bool, what string) {
 	s.Helper()
 	assert.Eventually(s, condition, gone, 2*time.Millisecond, what)
+	s.failed()
+}
+
+// failed ends a failed test, and shows the processes that are there.
+func (s scene) failed() {
+	s.Helper()
 	if s.Failed() {
 		for _, pid := range holders(s.T, s.token) {
 			p, _ := Describe(pid)
@@ -367,7 +373,8 @@ func (s scene) eventuallyGone(pids ...int) {
 	require.NoError(s, lifeline.Close())
 	require.NoError(s, s.tend.SetReadDeadline(time.Now().Add(gone)))
 	_, err := s.tend.Read(make([]byte, 1))
-	require.ErrorIs(s, err, io.EOF, "some process still holds the lifeline")
+	assert.ErrorIs(s, err, io.EOF, "some process still holds the lifeline")
+	s.failed()
 	s.eventuallyCount(0)
 	for _, pid := range pids {
 		s.eventually(func() bool { return !alive(pid) }, fmt.Sprintf("pid %d gone", pid))
