@@ -18,6 +18,7 @@ import threading
 import time
 import unittest
 from typing import Any
+from unittest import mock
 
 import gorun
 
@@ -172,6 +173,20 @@ class Jobs(unittest.TestCase):
         assert report
         self.assertEqual((report.cause, report.data["signal_name"]), ("signal", "SIGTERM"))
         self.assertEqual((job.status(), job.logs()), (None, ""))
+
+    def test_directory_is_taken_for_an_old_one(self) -> None:
+        make, taken = tempfile.mkdtemp, []
+
+        def mkdtemp(**where: Any) -> str:
+            name = make(**where)
+            if not taken:
+                os.rmdir(name)
+            taken.append(name)
+            return name
+
+        with mock.patch("tempfile.mkdtemp", mkdtemp):
+            self.assertEqual(gorun.launch(add, (1,)), [1, 2])
+        self.assertGreater(len(taken), 1)
 
     def test_caller_is_killed(self) -> None:
         directory, before = tempfile.mkdtemp(), tempfile.tempdir

@@ -35,14 +35,17 @@ class _Directory:
             prefix += file.read()[:8] + "-"
             if parent is None:
                 self._sweep(prefix)
-        while True:
+        while True:  # until no other process takes it for an old one before it is locked
             self.name = os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            lock = os.open(self.name, os.O_RDONLY)
+            try:
+                lock = os.open(self.name, os.O_RDONLY)
+            except FileNotFoundError:
+                continue
             with contextlib.suppress(OSError):  # a file system may have no locks
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if os.path.isdir(self.name):
                 break
-            os.close(lock)  # another process took it for an old one before it was locked
+            os.close(lock)
         self.cleanup = weakref.finalize(self, self._remove, self.name, lock)
 
     @staticmethod
