@@ -131,7 +131,7 @@ func slurmRequeue(t *testing.T, c *testslurm.Cluster) {
 	saved := filepath.Join(t.TempDir(), "saved")
 	job := batch(t, c, "-N2 -n2 --requeue --open-mode=append", built("gorun"), "--preempt-signal", "USR1", "--requeue-on",
 		"85", "sh", "-c", `[ ! -e "$0" ] || exec echo resumed
-trap 'touch "$0"; exit 85' USR1; echo up; while sleep 0.1; do :; done`, saved)
+trap 'touch "$0"; exit 85' USR1; echo up; while :; do sleep 0.1; done`, saved)
 	untilOutput(t, c, job, "up\n", 2)
 	c.Cancel(t, job, "--signal=USR1")
 	untilOutput(t, c, job, fmt.Sprintf("Slurm job %d is in the queue again\n", job), 1)
