@@ -148,14 +148,22 @@ func (s *session) restartBudget() job.RestartBudget {
 	return b
 }
 
-// countMembers records the failures of lost nodes and admits others. Unless the user limits losses, each of those may
-// be lost, too.
+// countMembers records the failures of lost nodes and admits others. Unless the user limits losses, each node above the
+// minimum may be lost, those that came later too, and others if the job waits for them.
 func (s *session) countMembers(lost []*node, budget *job.RestartBudget) {
 	for _, n := range lost {
 		s.recordFailure(n, n.lossText(n.err))
 	}
-	if came := s.admit(len(lost)); s.spec.Restarts.NodeLosses == 0 {
-		budget.NodeLosses += came
+	if s.listener == nil || s.spec.MinNodes == 0 {
+		return
+	}
+	s.admit(len(lost))
+	if s.spec.Restarts.NodeLosses == 0 {
+		most := len(s.nodes) - s.spec.MinNodes
+		if s.awaitsMembers() {
+			most = max(most, len(lost))
+		}
+		budget.NodeLosses = budget.Lost + most
 	}
 }
 
@@ -200,7 +208,11 @@ func (s *session) awaitRestart(
 		if len(left) > 0 && (delay > 0 || len(lost) > 0 || s.ownNodes() < s.size) { // else a spare goes on at once
 			s.readmit(returning, s.outOfQuarantine(left), max(delay, readmitTime))
 		}
-		returned <- s.reconnectAfter(returning, time.Until(due), lost)
+		err := s.reconnectAfter(returning, time.Until(due), lost)
+		if err == nil {
+			err = s.awaitMembers(returning)
+		}
+		returned <- err
 	})
 	defer busy.Wait()
 	defer cancel()
@@ -210,7 +222,9 @@ func (s *session) awaitRestart(
 		defer last.Stop()
 		deadline = last.C
 	}
-	endedBy := func(cause job.Cause, sig syscall.Signal) { r.Cause, r.Signal, r.ExitCode = cause, sig, 128+int(sig) }
+	endedBy := func(cause job.Cause, sig syscall.Signal) {
+		r.Cause, r.Signal, r.ExitCode, r.Text = cause, sig, 128+int(sig), ""
+	}
 	for {
 		select {
 		case err := <-returned:
@@ -218,7 +232,7 @@ func (s *session) awaitRestart(
 			case err == nil:
 				return true
 			case ctx.Err() == nil:
-				s.explainNoRestart(r, lost[0], err)
+				s.explainNoRestart(r, append(lost, s.left...)[0], err)
 				return false
 			}
 		case <-s.engine.ending():

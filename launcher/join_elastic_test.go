@@ -35,6 +35,7 @@ func init() {
 type elasticJob struct {
 	t     *testing.T
 	port  int
+	least int // number of nodes
 	ranks net.Listener
 	conns []net.Conn
 }
@@ -42,15 +43,15 @@ type elasticJob struct {
 // elasticNode is one of its nodes.
 type elasticNode struct {
 	part
-	leave       context.CancelFunc
-	waits, done chan struct{}
+	leave               context.CancelFunc
+	waits, awaits, done chan struct{} // closed when it waits for a place, or for others, and at its end
 }
 
 // node starts a node with one rank.
 func (j *elasticJob) node(tag string, rank int) *elasticNode {
-	n := &elasticNode{waits: make(chan struct{}), done: make(chan struct{})}
+	n := &elasticNode{waits: make(chan struct{}), awaits: make(chan struct{}), done: make(chan struct{})}
 	s := own(j.t, specOf("elastic", 1))
-	s.MinNodes, s.Grace = 1, time.Second
+	s.MinNodes, s.Grace, s.Restarts.Max = j.least, time.Second, j.least-1
 	s.Apps[0].Args, s.Environ = []string{j.ranks.Addr().String()}, append(s.Environ, "TAG="+tag)
 	s.Join = &job.JoinSpec{
 		NodeRank: rank, NumNodes: 3, Addr: "127.0.0.1", Port: j.port, Timeout: time.Minute, LastCall: time.Minute,
@@ -62,6 +63,9 @@ func (j *elasticJob) node(tag string, rank int) *elasticNode {
 		say := func(notice launcher.Notice) string {
 			if strings.Contains(notice.Text, "this node waits as a spare until it restarts") {
 				close(n.waits)
+			}
+			if notice.Text == "waiting up to 1m0s for 1 node to come back" {
+				close(n.awaits)
 			}
 			return notice.Text
 		}
@@ -87,12 +91,42 @@ func (j *elasticJob) expect(want ...string) {
 	}
 }
 
-func TestNodesThatJoinComeAndGo(t *testing.T) {
+func newElasticJob(t *testing.T, least int) *elasticJob {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	require.NoError(t, l.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute)))
-	j := &elasticJob{t: t, port: freePort(t), ranks: l}
+	return &elasticJob{t: t, port: freePort(t), least: least, ranks: l}
+}
+
+// finish ends all ranks, and waits for the nodes.
+func (j *elasticJob) finish(nodes ...*elasticNode) {
+	for _, conn := range j.conns {
+		conn.Close()
+	}
+	for _, n := range nodes {
+		<-n.done
+	}
+}
+
+// With --max-restarts a job with too few nodes waits for others.
+func TestNodesThatJoinAreAwaited(t *testing.T) {
+	j := newElasticJob(t, 2)
+	a, b, c := j.node("a", 0), j.node("b", 1), j.node("c", 2)
+	j.expect("attempt 0: a is rank 0 of 3", "attempt 0: b is rank 1 of 3", "attempt 0: c is rank 2 of 3")
+	c.leave()
+	j.expect("attempt 1: a is rank 0 of 2", "attempt 1: b is rank 1 of 2")
+	b.leave()
+	<-a.awaits
+	b2 := j.node("b2", 1)
+	j.expect("attempt 2: a is rank 0 of 2", "attempt 2: b2 is rank 1 of 2")
+	j.finish(a, b, c, b2)
+	require.NoError(t, a.err, a.notice.String())
+	require.Zero(t, a.result.ExitCode)
+}
+
+func TestNodesThatJoinComeAndGo(t *testing.T) {
+	j := newElasticJob(t, 1)
 	a, b, c := j.node("a", 0), j.node("b", 1), j.node("c", 2)
 	j.expect("attempt 0: a is rank 0 of 3", "attempt 0: b is rank 1 of 3", "attempt 0: c is rank 2 of 3")
 	b.leave()

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"gorun/env/plan"
 	"gorun/launcher/hosts"
+	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -39,7 +41,36 @@ func (s *session) replaceable(lost []*node) (returning, leaving []*node, ok bool
 			leaving = append(leaving, n)
 		}
 	}
-	return returning, leaving, len(leaving) == 0 || s.spec.MinNodes > 0 && left >= s.spec.MinNodes
+	enough := s.spec.MinNodes > 0 && left >= s.spec.MinNodes
+	return returning, leaving, len(leaving) == 0 || enough || s.awaitsMembers()
+}
+
+// awaitsMembers reports whether the job waits for nodes to come back when too few are left.
+func (s *session) awaitsMembers() bool {
+	return s.listener != nil && s.spec.MinNodes > 0 && s.spec.Restarts.Max > 0
+}
+
+// awaitMembers waits until there are enough nodes again.
+func (s *session) awaitMembers(ctx context.Context) error {
+	if !s.awaitsMembers() {
+		return nil
+	}
+	limit := cmp.Or(s.spec.Join.Timeout, join.DefaultTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		s.dropIdle()
+		missing := s.spec.MinNodes - len(s.nodes)
+		if missing <= 0 {
+			s.grow()
+			return nil
+		}
+		s.settings.notify(fmt.Sprintf("waiting up to %s for %s to come back", limit, plural(missing, "node")))
+		if s.listener.AwaitWaiting(ctx, missing) != nil {
+			return failure(fmt.Sprintf("%s did not come back within %s", plural(missing, "node"), limit))
+		}
+		s.admit(0)
+	}
 }
 
 // leave removes a node from the job. The first of spares takes its place; without any, the nodes behind it move up. It
@@ -126,12 +157,8 @@ func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duratio
 // admitLimit is how long a node that has waited may take to describe itself.
 const admitLimit = 5 * time.Second
 
-// admit has nodes that wait join the job, as many as it lacks without those lost. They are spares until grow. It
-// returns how many have come.
-func (s *session) admit(lost int) (number int) {
-	if s.listener == nil || s.spec.MinNodes == 0 {
-		return 0
-	}
+// admit has nodes that wait join the job, as many as it lacks without those lost. They are spares until grow.
+func (s *session) admit(lost int) {
 	var busy sync.WaitGroup
 	var fresh []*node
 	for _, m := range s.listener.Admit(max(0, s.size-len(s.nodes)+lost)) {
@@ -159,10 +186,9 @@ func (s *session) admit(lost int) (number int) {
 		s.settings.notify(n.name + " joins the job")
 		nodes = append(nodes, n)
 	}
-	if number = len(nodes) - len(s.nodes); number > 0 {
+	if len(nodes) > len(s.nodes) {
 		s.setNodes(nodes)
 	}
-	return number
 }
 
 // grow gives nodes that have joined, and have no lost node's ranks, ranks behind all others.

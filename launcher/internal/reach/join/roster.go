@@ -271,6 +271,18 @@ func (h *Head) NumWaiting() int {
 	return len(h.roster.members)
 }
 
+// AwaitWaiting waits until that many nodes wait for a place.
+func (h *Head) AwaitWaiting(ctx context.Context, number int) error {
+	for h.NumWaiting() < number {
+		select {
+		case <-h.roster.changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // Admit welcomes up to most of the nodes that wait, those with the lowest node ranks first. Their connections are the
 // caller's.
 func (h *Head) Admit(most int) []*Member {
