@@ -17,25 +17,26 @@ func (j *job) makeCgroup() {
 	if err != nil {
 		return // most users may not, and lose little
 	}
-	j.cgroup = group
+	j.cgroup.Store(group)
 	j.guard.AddCgroup(group.Dir())
 }
 
 // removeCgroup removes the cgroup and reports whether it was empty.
 func (j *job) removeCgroup() bool {
-	return j.cgroup == nil || !errors.Is(j.cgroup.Remove(), cgroup.ErrBusy)
+	group := j.cgroup.Load()
+	return group == nil || !errors.Is(group.Remove(), cgroup.ErrBusy)
 }
 
 // closeCgroup removes the cgroup, if possible, and closes it.
 func (j *job) closeCgroup() {
-	if j.cgroup != nil {
-		_ = j.cgroup.Remove()
-		j.cgroup.Close()
+	if group := j.cgroup.Load(); group != nil {
+		_ = group.Remove()
+		group.Close()
 	}
 }
 
 func (j *job) tidyCgroups() {
-	if j.cgroup != nil {
-		j.cgroup.Tidy()
+	if group := j.cgroup.Load(); group != nil {
+		group.Tidy()
 	}
 }

@@ -15,5 +15,5 @@ func TestNoCgroupInsideSlurm(t *testing.T) {
 		start: wire.Start{Cgroup: true},
 	}
 	j.makeCgroup() // would send the cgroup to a guard that does not exist here
-	assert.Nil(t, j.cgroup)
+	assert.Nil(t, j.cgroup.Load())
 }

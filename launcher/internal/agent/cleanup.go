@@ -103,7 +103,7 @@ func (j *job) target() process.Target {
 
 // sessions returns the job's processes as far as sessions, markers and the cgroup show.
 func (j *job) sessions() process.Target {
-	t := process.Target{ID: j.start.JobID, Cgroup: j.cgroup, Since: j.agent.since}
+	t := process.Target{ID: j.start.JobID, Cgroup: j.cgroup.Load(), Since: j.agent.since}
 	for _, r := range j.roster.Load().ranks {
 		if pid := int(r.pid.Load()); pid != 0 {
 			t.Sessions = append(t.Sessions, process.Session{SID: pid, Since: j.since})

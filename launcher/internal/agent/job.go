@@ -64,7 +64,7 @@ type startGate struct {
 type processes struct {
 	guard       *guard
 	group       *process.Group
-	cgroup      *cgroup.Group // nil: none
+	cgroup      atomic.Pointer[cgroup.Group] // nil: none; read also while ranks are being started
 	oom         process.OOMKills
 	bindNotices bindNotices
 }

@@ -143,7 +143,7 @@ func (j *job) makeBuildDir() (string, error) {
 func (j *job) common(environ []string, app spec.App) process.Common {
 	common := process.Common{
 		Env: slices.Concat(j.watchdog.environ(environ), j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path,
-		Argv: app.Argv, Cgroup: j.cgroup,
+		Argv: app.Argv, Cgroup: j.cgroup.Load(),
 		Sockets: j.start.MPI.Offered && !j.start.MPI.PMIPort,
 	}
 	if forks := j.agent.forks.Load(); forks != nil {
