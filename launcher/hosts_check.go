@@ -265,9 +265,7 @@ const clockSamples = 4
 func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.Checked) {
 	h := n.inspected(checked)
 	c.hosts[n.index] = h
-	for _, file := range facts.NCCL.Conf {
-		h.SettingsFiles = append(h.SettingsFiles, doctor.SettingsFile{Path: file.Path, Text: file.Text})
-	}
+	h.SettingsFiles = facts.NCCL.Conf
 	if !h.Here && !c.spec.StartedByEngine() { // an engine's command passes the environment on
 		h.Environ = facts.Environ
 	}

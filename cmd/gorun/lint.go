@@ -138,7 +138,7 @@ func ownSettings(kind nccl.Library) (settings []nccl.Assignment, unread []nccl.F
 	}
 	files, errs := readConf(kinds...)
 	for _, file := range files {
-		settings = addConf(settings, file.Path, file.Text)
+		settings = addConf(settings, file)
 	}
 	for _, err := range errs {
 		unread = append(unread, unreadableConf(err))

@@ -34,7 +34,7 @@ func readConf(kinds ...nccl.Library) (files []nccl.ConfFile, errs []*fs.PathErro
 func localSettings(yield func(nccl.Assignment) bool) {
 	files, _ := readConf(nccl.NCCL, nccl.RCCL)
 	for _, file := range files {
-		for _, s := range nccl.Parse(nccl.FromConf, file.Path, []byte(file.Text)) {
+		for _, s := range file.Settings() {
 			if !yield(s) {
 				return
 			}
@@ -43,8 +43,8 @@ func localSettings(yield func(nccl.Assignment) bool) {
 }
 
 // addConf adds the settings of a configuration file to those that override it.
-func addConf(settings []nccl.Assignment, path, text string) []nccl.Assignment {
-	for _, a := range nccl.Parse(nccl.FromConf, path, []byte(text)) {
+func addConf(settings []nccl.Assignment, file nccl.ConfFile) []nccl.Assignment {
+	for _, a := range file.Settings() {
 		if !slices.ContainsFunc(settings, func(b nccl.Assignment) bool { return b.Name == a.Name }) {
 			settings = append(settings, a)
 		}

@@ -42,7 +42,7 @@ func lintHosts(c *doctor.Cluster, environ []string) {
 func lintConf(h *doctor.Host, inherited []nccl.Assignment, local nccl.Found) (findings []doctor.Finding) {
 	settings := slices.Clone(inherited)
 	for _, file := range h.SettingsFiles {
-		settings = addConf(settings, file.Path, file.Text)
+		settings = addConf(settings, file)
 	}
 	if len(settings) == len(inherited) {
 		return nil

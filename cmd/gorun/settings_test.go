@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"gorun/env/nccl"
 	"gorun/launcher/doctor"
 )
 
@@ -17,7 +18,7 @@ func TestEnvironmentOfHosts(t *testing.T) {
 		c.Hosts = append(c.Hosts, &doctor.Host{Name: name})
 	}
 	for _, h := range c.Hosts[1:] {
-		h.SettingsFiles = []doctor.SettingsFile{{Path: "/etc/nccl.conf", Text: "NCCL_IB_TIMOUT=22\nNCCL_DEBUG=WARN\n"}}
+		h.SettingsFiles = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: "NCCL_IB_TIMOUT=22\nNCCL_DEBUG=WARN\n"}}
 	}
 	c.Hosts[2].SettingsFiles[0].Text += "NCCL_ALGO=Tree\n"
 	c.Hosts[1].Environ = []string{"HOME=/home/ada", "NCCL_IB_HCA=mlx5_9", "NCCL_DEBUG=VERSION", "NCCL_PASSWORD=secret"}

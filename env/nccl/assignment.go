@@ -68,9 +68,7 @@ func Parse(kind SourceKind, file string, text []byte) []Assignment {
 	case FromScript:
 		found = parseShell(string(text))
 	case FromConf:
-		for _, s := range ParseConf(text) {
-			found = append(found, Assignment{Name: s.Name, Value: s.Value, Line: s.Line})
-		}
+		found = parseConf(text)
 	default:
 		found = parsePatterns(kind, string(text))
 	}

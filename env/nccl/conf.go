@@ -10,25 +10,17 @@ import (
 	"strings"
 )
 
-// Setting is a line of a configuration file that takes effect.
-type Setting struct {
-	Name, Value string
-	// Line counts from 1.
-	Line int
-}
-
 // The sizes of the buffers into which NCCL reads a file. NCCL splits longer lines.
 const (
 	confLine = 4095
 	confText = 1023
 )
 
-// ParseConf parses a configuration file as NCCL and RCCL do: one NAME=value a line, without trimming. Lines
+// parseConf parses a configuration file as NCCL and RCCL do: one NAME=value a line, without trimming. Lines
 // that begin with # and lines without = are ignored. A carriage return at the end of a line is not part of the
-// value. Blanks around = are part of the name or the value. ParseConf omits repeated names: the library never
+// value. Blanks around = are part of the name or the value. parseConf omits repeated names: the library never
 // overwrites a variable that is set.
-func ParseConf(text []byte) []Setting {
-	var settings []Setting
+func parseConf(text []byte) (settings []Assignment) {
 	seen := make(map[string]bool)
 	for number := 1; len(text) > 0; number++ {
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
@@ -42,7 +34,7 @@ func ParseConf(text []byte) []Setting {
 			name, value, ok := confSetting(piece)
 			if ok && !seen[name] {
 				seen[name] = true
-				settings = append(settings, Setting{name, value, number})
+				settings = append(settings, Assignment{Name: name, Value: value, Line: number})
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func FuzzParseConf(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		seen := map[string]bool{}
-		for _, s := range ParseConf(text) {
+		for _, s := range parseConf(text) {
 			require.False(t, seen[s.Name])
 			seen[s.Name] = true
 			require.NotContains(t, s.Name, "=")

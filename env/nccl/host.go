@@ -40,3 +40,6 @@ type ConfFile struct {
 	Path string
 	Text string
 }
+
+// Settings returns the assignments in the file, in order.
+func (f ConfFile) Settings() []Assignment { return Parse(FromConf, f.Path, []byte(f.Text)) }

@@ -210,7 +210,7 @@ func TestLeadingInt(t *testing.T) {
 
 func TestParseConf(t *testing.T) {
 	long := strings.Repeat("v", 2000)
-	for text, want := range map[string][]Setting{
+	for text, want := range map[string][][3]any{
 		"":                                    nil,
 		"# NCCL_A=1\n\nNCCL_B=2\n":            {{"NCCL_B", "2", 3}},
 		"NCCL_A=1\r\nNCCL_A=2":                {{"NCCL_A", "1", 1}},
@@ -220,7 +220,11 @@ func TestParseConf(t *testing.T) {
 		strings.Repeat("x", 4095) + "B=1":     {{"B", "1", 1}},
 		"A=1\x00\nB=2":                        {{"A", "1", 1}, {"B", "2", 2}},
 	} {
-		require.Equal(t, want, ParseConf([]byte(text)), "%.40q", text)
+		var got [][3]any
+		for _, a := range (ConfFile{Text: text}).Settings() {
+			got = append(got, [3]any{a.Name, a.Value, a.Line})
+		}
+		require.Equal(t, want, got, "%.40q", text)
 	}
 }
 

@@ -98,5 +98,5 @@ func (b *builder) effective(name string, rank int) string {
 	if value, ok := b.ofRank(rank, name); ok {
 		return value
 	}
-	return b.conf[b.in.Ranks[rank].Node][name].value
+	return b.conf[b.in.Ranks[rank].Node][name].Value
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gorun/env"
+	"gorun/env/nccl"
 )
 
 // Build computes the environment of every rank. Its error joins (as [errors.Join] does) one error for each invalid
@@ -56,21 +57,21 @@ func (in *Inputs) check() error {
 type builder struct {
 	in      *Inputs
 	out     Environment
-	index   map[string]int         // of each name in out.Common
-	perNode []int                  // ranks on each node
-	onNode  []nodeVariables        // variables of a node's ranks besides Common
-	first   []int                  // first rank of each node, or -1
-	outer   string                 // inherited GORUN_JOB, "" if another job's
-	nested  bool                   // gorun runs inside another launcher's rank
-	hip     bool                   // the user's list of GPUs is HIP_VISIBLE_DEVICES
-	slurm   *slurm                 // nil outside Slurm
-	conf    []map[string]confEntry // entries of configuration files, by node
-	names   [][]string             // names in file order, by node
-	roles   map[string]int         // number of ranks by role
-	inRole  []int                  // by rank: its number in its role
-	ordered []bool                 // by node: the user set the numbering of GPUs
-	rdma    bool                   // caches overHosts while rules apply
-	stated  []Export               // what gorun gives each rank itself
+	index   map[string]int               // of each name in out.Common
+	perNode []int                        // ranks on each node
+	onNode  []nodeVariables              // variables of a node's ranks besides Common
+	first   []int                        // first rank of each node, or -1
+	outer   string                       // inherited GORUN_JOB, "" if another job's
+	nested  bool                         // gorun runs inside another launcher's rank
+	hip     bool                         // the user's list of GPUs is HIP_VISIBLE_DEVICES
+	slurm   *slurm                       // nil outside Slurm
+	conf    []map[string]nccl.Assignment // entries of configuration files, by node
+	names   [][]string                   // names in file order, by node
+	roles   map[string]int               // number of ranks by role
+	inRole  []int                        // by rank: its number in its role
+	ordered []bool                       // by node: the user set the numbering of GPUs
+	rdma    bool                         // caches overHosts while rules apply
+	stated  []Export                     // what gorun gives each rank itself
 	errs    []error
 }
 

@@ -5,15 +5,15 @@ import "gorun/env/nccl"
 // readConf parses the hosts' configuration files once. The library reads them only for variables that are not in the
 // environment, so a variable that gorun added would override them.
 func (b *builder) readConf() {
-	b.conf, b.names = make([]map[string]confEntry, len(b.in.Nodes)), make([][]string, len(b.in.Nodes))
+	b.conf, b.names = make([]map[string]nccl.Assignment, len(b.in.Nodes)), make([][]string, len(b.in.Nodes))
 	for node := range b.in.Nodes {
 		for _, file := range b.in.Nodes[node].Host.Conf {
-			for _, s := range nccl.ParseConf([]byte(file.Text)) {
+			for _, s := range file.Settings() {
 				if b.conf[node] == nil {
-					b.conf[node] = map[string]confEntry{}
+					b.conf[node] = map[string]nccl.Assignment{}
 				}
 				if _, ok := b.conf[node][s.Name]; !ok { // the earlier file takes precedence
-					b.conf[node][s.Name] = confEntry{s.Value, file.Path, s.Line}
+					b.conf[node][s.Name] = s
 					b.names[node] = append(b.names[node], s.Name)
 				}
 			}
@@ -21,18 +21,9 @@ func (b *builder) readConf() {
 	}
 }
 
-type confEntry struct {
-	value, path string
-	line        int
-}
-
 // reportConf lists the settings that only configuration files make, each once with all nodes that have it.
 func (b *builder) reportConf() {
-	type line struct {
-		name string
-		confEntry
-	}
-	at := map[line]int{}
+	at := map[nccl.Assignment]int{}
 	for node, names := range b.names {
 		if b.first[node] < 0 {
 			continue
@@ -41,12 +32,12 @@ func (b *builder) reportConf() {
 			if _, has := b.ofRank(b.first[node], name); has {
 				continue
 			}
-			key := line{name, b.conf[node][name]}
-			i, known := at[key]
+			line := b.conf[node][name]
+			i, known := at[line]
 			if !known {
 				i = len(b.out.Conf)
-				at[key] = i
-				b.out.Conf = append(b.out.Conf, ConfSetting{Name: name, Value: key.value, File: key.path, Line: key.line})
+				at[line] = i
+				b.out.Conf = append(b.out.Conf, ConfSetting{Assignment: line})
 			}
 			b.out.Conf[i].Nodes = append(b.out.Conf[i].Nodes, node)
 		}

@@ -193,9 +193,7 @@ type Environment struct {
 
 // ConfSetting is a line of a configuration file that takes effect, because ranks do not have the variable.
 type ConfSetting struct {
-	Name, Value, File string
-	// Line counts from 1.
-	Line int
+	nccl.Assignment
 	// Nodes are the nodes whose file has this line, in order.
 	Nodes []int
 }

@@ -88,7 +88,9 @@ func (b *builder) hasValue(name, value string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(b.conf, func(c map[string]confEntry) bool { return c[name].value == value && value != "" })
+	return slices.ContainsFunc(b.conf, func(c map[string]nccl.Assignment) bool {
+		return value != "" && c[name].Value == value
+	})
 }
 
 // socketInterface returns the network interface at which other nodes reach the rank's node. NCCL treats a name
@@ -268,7 +270,7 @@ func (b *builder) findOrder() {
 	b.ordered = make([]bool, len(b.in.Nodes))
 	for node := range b.in.Nodes {
 		b.ordered[node] = b.has(env.VarCUDADeviceOrder) || b.onNode[node].find(env.VarCUDADeviceOrder) >= 0 ||
-			b.conf[node][env.VarCUDADeviceOrder].path != ""
+			b.conf[node][env.VarCUDADeviceOrder].File != ""
 	}
 }
 

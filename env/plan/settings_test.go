@@ -348,11 +348,13 @@ func TestConfOfNodes(t *testing.T) {
 		file("# ours\nNCCL_IB_SL=3\nNCCL_IB_TC=96\nNCCL_DEBUG=INFO\n")
 	in.Nodes[1].Joined, in.Nodes[1].Environ = true, []string{"NCCL_DEBUG=WARN"}
 	in.Exports = []Export{{Name: "NCCL_ALGO", Value: "Tree", HasValue: true}}
-	assert.Equal(t, []ConfSetting{
-		{"NCCL_IB_TC", "106", "/etc/nccl.conf", 1, []int{0}},
-		{"NCCL_IB_SL", "3", "/etc/nccl.conf", 2, []int{0, 1}},
-		{"NCCL_IB_TC", "96", "/etc/nccl.conf", 3, []int{1}},
-	}, build(t, in).Conf)
+	var lines []string
+	for _, c := range build(t, in).Conf {
+		lines = append(lines, fmt.Sprintf("%s:%d: %s=%s %v", c.File, c.Line, c.Name, c.Value, c.Nodes))
+	}
+	assert.Equal(t, []string{
+		"/etc/nccl.conf:1: NCCL_IB_TC=106 [0]", "/etc/nccl.conf:2: NCCL_IB_SL=3 [0 1]", "/etc/nccl.conf:3: NCCL_IB_TC=96 [1]",
+	}, lines)
 }
 
 // The library's version reads every setting that gorun adds because of it.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gorun/env/nccl"
 )
 
 // Tune selects which NCCL, RCCL and Gloo settings gorun adds.
@@ -58,7 +60,7 @@ func (b *builder) inConf(r *rule, rank int) bool {
 		_, ok := b.conf[b.in.Ranks[rank].Node][r.Name]
 		return ok
 	}
-	return slices.ContainsFunc(b.conf, func(c map[string]confEntry) bool {
+	return slices.ContainsFunc(b.conf, func(c map[string]nccl.Assignment) bool {
 		_, ok := c[r.Name]
 		return ok
 	})
@@ -116,7 +118,7 @@ func (b *builder) whereInConf(name string) string {
 	entries := nodeNotes{}
 	for node, c := range b.conf {
 		if e, ok := c[name]; ok {
-			entries.add(fmt.Sprintf("%s sets it to %s", e.path, e.value), b.nodeName(node))
+			entries.add(fmt.Sprintf("%s sets it to %s", e.File, e.Value), b.nodeName(node))
 		}
 	}
 	for i, text := range entries.texts {

@@ -121,7 +121,7 @@ var rooms = []room{
 	{"launcher/quarantine", nil, "the list of hosts that failed is a file of this user; it knows no job"},
 	{
 		"launcher/doctor",
-		[]string{"launcher/hosts", "internal/shellwords", "placement", "placement/gpufacts"},
+		[]string{"launcher/hosts", "internal/shellwords", "placement", "placement/gpufacts", "env/nccl"},
 		"checks judge what was found on hosts: they are plain functions, and look at nothing themselves",
 	},
 	{

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"gorun/env/nccl"
 	"gorun/placement"
 	"gorun/placement/gpufacts"
 )
@@ -67,8 +68,8 @@ type Host struct {
 
 	// SettingsFiles are the host's configuration files of NCCL or RCCL, Environ its agent's environment if that is not
 	// what ranks inherit. Neither is in JSON: an environment has secrets.
-	SettingsFiles []SettingsFile `json:"-"`
-	Environ       []string       `json:"-"`
+	SettingsFiles []nccl.ConfFile `json:"-"`
+	Environ       []string        `json:"-"`
 	// Notes are findings of other packages about this host, such as about its environment.
 	Notes []Finding `json:"notes,omitempty"`
 	// Unknown says what was not inspected, and why.
@@ -296,6 +297,3 @@ type Xid struct {
 	Code  int    `json:"code"`        // NVIDIA's number of the error
 	Count int    `json:"count"`       // how often the log has it
 }
-
-// SettingsFile is a library's configuration file, such as /etc/nccl.conf.
-type SettingsFile struct{ Path, Text string }
