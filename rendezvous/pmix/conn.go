@@ -192,7 +192,7 @@ type request struct {
 	tag  uint32
 	body decoder // after the command; values decoded from it may be kept
 	size int     // of the whole body, in bytes
-	// infos are those of GROUP CONSTRUCT, which the end of the meeting needs.
+	// infos are those of GROUP CONSTRUCT, which the end of the collective needs.
 	infos []info
 }
 

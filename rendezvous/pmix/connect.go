@@ -20,27 +20,27 @@ import (
 
 // connect serves CONNECT.
 func (s *Server) connect(q *request, d *decoder) func() status {
-	return s.meetAll(q, d, plan{kind: "connect", blob: s.epochs, done: s.connected})
+	return s.joinMembers(q, d, plan{kind: "connect", blob: s.epochs, done: s.connected})
 }
 
 // disconnect serves DISCONNECT.
 func (s *Server) disconnect(q *request, d *decoder) func() status {
-	return s.meetAll(q, d, plan{kind: "disconnect", done: succeed})
+	return s.joinMembers(q, d, plan{kind: "disconnect", done: succeed})
 }
 
-func (s *Server) meetAll(q *request, d *decoder, p plan) func() status {
+func (s *Server) joinMembers(q *request, d *decoder, p plan) func() status {
 	p.members = d.procList()
 	p.timeout = timeoutOf(d.infoList())
 	return func() status {
 		if len(p.members) == 0 {
 			return statusBadParameter
 		}
-		return s.meet(q, p)
+		return s.joinCollective(q, p)
 	}
 }
 
 // connected replies the job-level data of the other worlds to each member.
-func (s *Server) connected(m *meeting, blobs [][]byte) {
+func (s *Server) connected(m *collective, blobs [][]byte) {
 	s.mergeAll(m, blobs)
 	type view struct {
 		space *namespace

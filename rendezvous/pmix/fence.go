@@ -25,7 +25,7 @@ func (s *Server) fence(q *request, d *decoder) func() status {
 	if isTrue(infos, keyCollect) {
 		p.blob, p.undo = s.collect, s.undoCollect
 	}
-	return func() status { return s.meet(q, p) }
+	return func() status { return s.joinCollective(q, p) }
 }
 
 // timeoutOf returns how long a request may take, 0 for no limit.
@@ -42,7 +42,7 @@ func secondsOf(infos []info, key string) time.Duration {
 
 // collect returns what this node's members have committed for other hosts: in a fence of one whole world only what is
 // new, since its nodes have the rest. What does not fit is left out, and fetched on demand.
-func (s *Server) collect(m *meeting) []byte {
+func (s *Server) collect(m *collective) []byte {
 	if len(m.nodes) == 1 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *Server) collect(m *meeting) []byte {
 }
 
 // epochs returns which of this node's members have begun anew, in the form of collect but without their commits.
-func (s *Server) epochs(m *meeting) []byte {
+func (s *Server) epochs(m *collective) []byte {
 	if len(m.nodes) == 1 {
 		return nil
 	}
@@ -91,10 +91,12 @@ func (e *encoder) committed(p world.Proc, data *store, from int) {
 }
 
 // isWorld reports whether the members are one whole world.
-func (m *meeting) isWorld() bool { return len(m.members) == 1 && m.members[0].Rank == world.AllRanks }
+func (m *collective) isWorld() bool {
+	return len(m.members) == 1 && m.members[0].Rank == world.AllRanks
+}
 
 // undoCollect has the next fence bring everything again.
-func (s *Server) undoCollect(m *meeting) {
+func (s *Server) undoCollect(m *collective) {
 	for _, p := range m.waiting() {
 		if _, member, _ := s.find(p); m.isWorld() {
 			member.data.shared = 0
@@ -103,13 +105,13 @@ func (s *Server) undoCollect(m *meeting) {
 }
 
 // fenced ends a fence.
-func (s *Server) fenced(m *meeting, blobs [][]byte) {
+func (s *Server) fenced(m *collective, blobs [][]byte) {
 	s.mergeAll(m, blobs)
 	m.replyStatus(statusSuccess)
 }
 
 // mergeAll adds what the other nodes have collected.
-func (s *Server) mergeAll(m *meeting, blobs [][]byte) {
+func (s *Server) mergeAll(m *collective, blobs [][]byte) {
 	for i, blob := range blobs {
 		if m.nodes[i] != s.number() {
 			s.merge(blob)

@@ -91,12 +91,12 @@ func (s *Server) groupConstruct(q *request, d *decoder) func() status {
 		case len(q.member.groups) >= maxGroups:
 			return statusOutOfResource
 		}
-		return s.meet(q, plan{
+		return s.joinCollective(q, plan{
 			kind:    "construct " + strconv.Quote(name),
 			members: procs,
 			timeout: timeoutOf(q.infos),
 			blob:    s.groupOffer,
-			done:    func(m *meeting, blobs [][]byte) { s.constructed(m, name, blobs) },
+			done:    func(m *collective, blobs [][]byte) { s.constructed(m, name, blobs) },
 		})
 	}
 }
@@ -109,7 +109,7 @@ type offer struct {
 }
 
 // groupOffer encodes what this node brings.
-func (s *Server) groupOffer(m *meeting) []byte {
+func (s *Server) groupOffer(m *collective) []byte {
 	s.groups.lastNumber++
 	wanted := false
 	var contributions encoder
@@ -149,7 +149,7 @@ func (o *offer) merge(blob []byte) error {
 }
 
 // constructed ends a CONSTRUCT: the members are in a group from now on.
-func (s *Server) constructed(m *meeting, name string, blobs [][]byte) {
+func (s *Server) constructed(m *collective, name string, blobs [][]byte) {
 	var all offer
 	for _, blob := range blobs {
 		if all.merge(blob) != nil {
@@ -259,7 +259,7 @@ func (s *Server) groupDestruct(q *request, d *decoder) func() status {
 		if members == nil {
 			return statusBadParameter
 		}
-		return s.meet(q, plan{
+		return s.joinCollective(q, plan{
 			kind: "destruct " + strconv.Quote(name), members: members, timeout: timeout, done: succeed,
 		})
 	}

@@ -39,21 +39,21 @@ type Server struct {
 	cfg         Config
 	directories directories
 
-	node      node.Node // its lock guards what follows, and the fields of spaces, members and meetings
-	closed    bool
-	suspended bool // the ranks are stopped
-	spaces    map[string]*namespace
-	conns     map[*conn]struct{}
-	pending   []*conn // before the end of their handshake, oldest first
-	lastIndex uint32  // of a connection
-	exited    int     // ranks of this node
-	meetings  map[string]*meeting
-	queues    map[string][]*meeting // by key: the first has entered its fence, the others will after it
-	requested map[string][]*heldGet // by the request to another node that they share
-	events    []event               // the last ones
-	groups    groupData
-	outputs   outputs
-	shownHelp map[string]bool // topics of Open MPI's help
+	node        node.Node // its lock guards what follows, and the fields of spaces, members and collectives
+	closed      bool
+	suspended   bool // the ranks are stopped
+	spaces      map[string]*namespace
+	conns       map[*conn]struct{}
+	pending     []*conn // before the end of their handshake, oldest first
+	lastIndex   uint32  // of a connection
+	exited      int     // ranks of this node
+	collectives map[string]*collective
+	queues      map[string][]*collective // by key: the first has entered its fence, the others will after it
+	requested   map[string][]*heldGet    // by the request to another node that they share
+	events      []event                  // the last ones
+	groups      groupData
+	outputs     outputs
+	shownHelp   map[string]bool // topics of Open MPI's help
 }
 
 // New returns a server.
@@ -67,8 +67,8 @@ func New(cfg Config) *Server {
 		directories: directories{make: cfg.Dir, failed: map[string]bool{}},
 		spaces:      map[string]*namespace{},
 		conns:       map[*conn]struct{}{},
-		meetings:    map[string]*meeting{},
-		queues:      map[string][]*meeting{},
+		collectives: map[string]*collective{},
+		queues:      map[string][]*collective{},
 		requested:   map[string][]*heldGet{},
 		groups:      groupData{kvals: map[uint64]map[world.Proc][]byte{}},
 		outputs:     outputs{pulls: map[pullID]*pull{}},
@@ -106,7 +106,7 @@ func (s *Server) Add(w *world.World) {
 func (s *Server) number() int { return s.cfg.Exchange.Number() }
 
 // Forget drops what the ranks of a world have committed, all of which have exited on all nodes. The ranks themselves
-// stay known: a meeting in progress may name them.
+// stay known: a collective in progress may name them.
 func (s *Server) Forget(world string) {
 	s.node.Lock()
 	defer s.node.Unlock()
@@ -160,9 +160,9 @@ func (s *Server) checkExited(p world.Proc, m *member) {
 	m.exited = true
 	s.exited++
 	s.cfg.Exited(p)
-	for _, meeting := range s.meetings {
-		if meeting.local[p] {
-			s.checkMeeting(meeting)
+	for _, collective := range s.collectives {
+		if collective.local[p] {
+			s.checkCollective(collective)
 		}
 	}
 	m.groups = map[string][]world.Proc{}
@@ -186,16 +186,16 @@ func (s *Server) Close() {
 	}
 	s.pending = nil
 	clear(s.queues)
-	clear(s.meetings)
+	clear(s.collectives)
 	clear(s.requested)
 }
 
-// Waits returns which ranks of this node wait, and for whom: in fences and other meetings, and for what others have not
-// committed.
+// Waits returns which ranks of this node wait, and for whom: in fences and other collectives, and for what others have
+// not committed.
 func (s *Server) Waits() (list []world.Wait) {
 	s.node.Lock()
 	defer s.node.Unlock()
-	for _, m := range s.meetings {
+	for _, m := range s.collectives {
 		missing := slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.local), compareProcs), func(p world.Proc) bool {
 			return m.arrived[p] != nil
 		})

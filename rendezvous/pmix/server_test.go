@@ -203,7 +203,7 @@ func TestFences(t *testing.T) {
 		require.Equal(t, statusSuccess, ranks[0].wait(first).oneStatus())
 		require.Equal(t, statusSuccess, ranks[1].wait(second).oneStatus())
 	}
-	require.Empty(t, all.servers[0].meetings)
+	require.Empty(t, all.servers[0].collectives)
 	code := ranks[0].status(commandFence, fenceBody([]world.Proc{proc(w.Name, 1)}))
 	require.Equal(t, statusBadParameter, code, "not a member")
 	require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody([]world.Proc{proc("gorun-9", 0)})))
@@ -258,7 +258,7 @@ func TestFenceTimesOutOnAllNodes(t *testing.T) {
 				fenceAll(t, w, ranks)
 				synctest.Wait()
 				require.Empty(t, all.servers[0].queues)
-				require.Empty(t, all.servers[1].meetings)
+				require.Empty(t, all.servers[1].collectives)
 			})
 		})
 	}

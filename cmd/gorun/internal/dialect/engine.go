@@ -14,7 +14,7 @@ import (
 
 // engineState is --engine and what the search for a resource manager found.
 type engineState struct {
-	wanted   sourced[string]
+	wanted   optionValue[string]
 	searched bool
 	found    *engine.Found // nil: none
 	hosts    bool          // the job runs on the engine's hosts

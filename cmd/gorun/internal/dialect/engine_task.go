@@ -131,7 +131,7 @@ func (p *Line) setTaskNode(j *job.JoinSpec, t *engine.Task) {
 	case rank < head:
 		rank++
 	}
-	p.nodeRank = sourced[int]{rank, fmt.Sprintf("node %d of step %s", t.Node, t.Step)}
+	p.nodeRank = optionValue[int]{rank, fmt.Sprintf("node %d of step %s", t.Node, t.Step)}
 	p.setJoinRank(j)
 }
 

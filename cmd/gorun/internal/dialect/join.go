@@ -133,10 +133,10 @@ func (p *Line) setJoinRank(j *job.JoinSpec) {
 		rank.value = int(n)
 	}
 	if p.conf.isHost == hostYes && (rank.from == "" || p.backend == "c10d") {
-		rank = sourced[int]{0, p.conf.from}
+		rank = optionValue[int]{0, p.conf.from}
 	}
 	if p.conf.isHost == hostNo && (rank.from == "" || rank.value == 0 && p.backend == "c10d") {
-		rank = sourced[int]{-1, p.conf.from}
+		rank = optionValue[int]{-1, p.conf.from}
 	}
 	switch {
 	case rank.from == "":

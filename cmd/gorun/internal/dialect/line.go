@@ -47,11 +47,11 @@ type Line struct {
 	elasticFrom                            string // of what lets the job lose nodes
 	spares                                 int
 	graceName                              string // which of its two names gave the grace
-	endpoint                               sourced[endpoint]
-	masterAddr, localAddr                  sourced[string]
-	masterPort                             sourced[int]
+	endpoint                               optionValue[endpoint]
+	masterAddr, localAddr                  optionValue[string]
+	masterPort                             optionValue[int]
 	freePort                               bool // port 0 was given
-	nodeRank                               sourced[int]
+	nodeRank                               optionValue[int]
 	backend                                string
 	conf                                   rdzvConf
 	engine                                 engineState
@@ -60,8 +60,8 @@ type Line struct {
 	insecureFrom                           string // --insecure-join
 	reach                                  reachState
 	output                                 outputState
-	cpus                                   sourced[placement.CPUSet] // --cpu-list
-	orderedCPUs                            sourced[bool]             // --bind-to cpu-list; true: one for each rank
+	cpus                                   optionValue[placement.CPUSet] // --cpu-list
+	orderedCPUs                            optionValue[bool]             // --bind-to cpu-list; true: one for each rank
 	threadsFrom, perNodeFrom, nolocalFrom  string
 	oversubscribeFrom, nooversubscribeFrom string
 	noEnvFrom, allEnvFrom                  string // -genvnone, -envall and their like

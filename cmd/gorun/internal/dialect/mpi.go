@@ -162,7 +162,7 @@ func (p *Line) setLauncher(a Arg) error {
 		return nil
 	}
 	p.markSet(familyEngine)
-	p.engine.wanted = sourced[string]{manager, a.From}
+	p.engine.wanted = optionValue[string]{manager, a.From}
 	return nil
 }
 

@@ -13,14 +13,14 @@ import (
 // outputState holds options on output that only count together with others. A field named …From is the source of
 // a switch.
 type outputState struct {
-	label         sourced[string] // what lines begin with
-	plainRankFrom string          // -l where it means --label always
-	stampFrom     string          // --timestamp-output
-	bracketedFrom string          // --output timestamp
-	timestampFrom string          // --prepend-timestamp
-	dirFrom       string          // names the files of both streams
-	hidden        bool            // and shows nothing
-	patternsFrom  []string        // name the files of one stream
+	label         optionValue[string] // what lines begin with
+	plainRankFrom string              // -l where it means --label always
+	stampFrom     string              // --timestamp-output
+	bracketedFrom string              // --output timestamp
+	timestampFrom string              // --prepend-timestamp
+	dirFrom       string              // names the files of both streams
+	hidden        bool                // and shows nothing
+	patternsFrom  []string            // name the files of one stream
 	logs          []logOption
 	layout        string // of log files: "gorun", "torchrun"; "" is the dialect's
 }
@@ -44,7 +44,7 @@ func (p *Line) setLabel(a Arg, pattern string) error {
 	if was := p.output.label; was.from != "" && was.value != pattern {
 		return fmt.Errorf("contradicts %s", was.from)
 	}
-	p.output.label = sourced[string]{pattern, a.From}
+	p.output.label = optionValue[string]{pattern, a.From}
 	return nil
 }
 

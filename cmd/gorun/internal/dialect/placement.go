@@ -192,7 +192,7 @@ func (p *Line) setBindTo(a Arg) error {
 	case lower == "rr": // Hydra: one CPU after the other
 		value = "core"
 	case lower == "cpu-list", lower == "cpu-list:ordered":
-		p.orderedCPUs = sourced[bool]{lower != "cpu-list", a.From}
+		p.orderedCPUs = optionValue[bool]{lower != "cpu-list", a.From}
 		return nil
 	case deviceKind(lower) != "":
 		return fmt.Errorf("gorun binds ranks to CPUs near a device: use --map-by %s", deviceKind(lower))

@@ -9,8 +9,8 @@ import (
 // reachState holds options on how to reach other hosts that exclude each other.
 type reachState struct {
 	commandFrom, configFrom, acceptNewFrom string
-	args                                   sourced[[]string] // of the command
-	rsh                                    Arg               // a launcher that is rsh
+	args                                   optionValue[[]string] // of the command
+	rsh                                    Arg                   // a launcher that is rsh
 }
 
 // setAgent sets a path on another host. It becomes part of a command there.

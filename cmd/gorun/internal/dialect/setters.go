@@ -15,14 +15,14 @@ type Arg struct {
 	From  string // its source, as the user typed it: "-np 3", "GORUN_NP=3"
 }
 
-// sourced is a value with the option or variable that gave it.
-type sourced[T any] struct {
+// optionValue is a value with the option or variable that gave it.
+type optionValue[T any] struct {
 	value T
 	from  string // "" if none gave it
 }
 
 // parsed returns a setter that takes a value as parse reads it.
-func (s *sourced[T]) parsed(parse func(string) (T, error)) func(Arg) error {
+func (s *optionValue[T]) parsed(parse func(string) (T, error)) func(Arg) error {
 	return func(a Arg) (err error) {
 		s.from = a.From
 		s.value, err = parse(a.Value)

@@ -209,12 +209,12 @@ func (p *Line) setMasterPort(a Arg) error {
 
 // setEndpoint takes HOST[:PORT]; empty, torchrun's default, it is as if not given.
 func (p *Line) setEndpoint(a Arg) error {
-	p.endpoint = sourced[endpoint]{}
+	p.endpoint = optionValue[endpoint]{}
 	if a.Value == "" {
 		return nil
 	}
 	addr, port, err := ParseEndpoint(a.Value)
-	p.endpoint = sourced[endpoint]{endpoint{addr, port}, a.From}
+	p.endpoint = optionValue[endpoint]{endpoint{addr, port}, a.From}
 	_, rest := cutPort(a.Value)
 	p.freePort = err == nil && port == 0 && rest != ""
 	return err

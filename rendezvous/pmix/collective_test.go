@@ -57,7 +57,7 @@ func TestFenceBehindAnotherTimesOut(t *testing.T) {
 				fenceAll(t, w, ranks)
 				synctest.Wait()
 				require.Empty(t, all.servers[0].queues)
-				require.Empty(t, all.servers[0].meetings)
+				require.Empty(t, all.servers[0].collectives)
 				require.Empty(t, all.servers[0].Waits())
 			})
 		})
@@ -65,7 +65,7 @@ func TestFenceBehindAnotherTimesOut(t *testing.T) {
 }
 
 // If only one node refuses a fence, the other nodes get the refusal too.
-func TestMeetingRefusedOnOneNode(t *testing.T) {
+func TestCollectiveRefusedOnOneNode(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	all := start(t, 2, w)
 	ranks := all.joinAll(w)

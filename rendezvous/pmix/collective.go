@@ -18,22 +18,22 @@ import (
 // plan describes how ranks meet across all nodes: in a fence, a connect or a group. Its functions are called with the
 // lock held.
 type plan struct {
-	kind    string        // separates different meetings of the same members
-	members []world.Proc  // as a request names them; in canonical form once it is a meeting
+	kind    string        // separates different collectives of the same members
+	members []world.Proc  // as a request names them; in canonical form once it is a collective
 	timeout time.Duration // after which those who have arrived get statusTimeout; 0 for none
 	// blob returns what this node contributes, once all members on it have arrived. nil is nothing.
-	blob func(m *meeting) []byte
-	// undo undoes blob if the meeting fails. nil does nothing.
-	undo func(m *meeting)
-	// done gets the contributions in the order of m.nodes, and replies to m.arrived. It is not called if the meeting
+	blob func(m *collective) []byte
+	// undo undoes blob if the collective fails. nil does nothing.
+	undo func(m *collective)
+	// done gets the contributions in the order of m.nodes, and replies to m.arrived. It is not called if the collective
 	// fails.
-	done func(m *meeting, blobs [][]byte)
+	done func(m *collective, blobs [][]byte)
 }
 
-// meeting is a plan in progress on this node. The plan of the first rank that arrives counts.
-type meeting struct {
+// collective is a plan in progress on this node. The plan of the first rank that arrives counts.
+type collective struct {
 	plan
-	key     string // shared by all meetings of this kind and these members
+	key     string // shared by all collectives of this kind and these members
 	nodes   []int  // that serve the members
 	local   map[world.Proc]bool
 	arrived map[world.Proc]*request // of the local members
@@ -42,37 +42,37 @@ type meeting struct {
 	over    bool // the requests were answered, or will not be
 }
 
-// meet adds the rank that sent a request to its meeting.
-func (s *Server) meet(q *request, p plan) status {
+// joinCollective adds the rank that sent a request to its collective.
+func (s *Server) joinCollective(q *request, p plan) status {
 	var ok bool
 	if p.members, ok = s.resolve(q, p.members); !ok {
 		return statusNotFound
 	}
-	key := meetingKey(p.kind, p.members)
-	m := s.meetings[key]
+	key := collectiveKey(p.kind, p.members)
+	m := s.collectives[key]
 	if m == nil {
-		m = s.newMeeting(key, p)
+		m = s.newCollective(key, p)
 	}
 	if !m.local[q.proc] || m.arrived[q.proc] != nil {
 		return statusBadParameter
 	}
-	if s.meetings[key] == nil {
-		s.meetings[key] = m
+	if s.collectives[key] == nil {
+		s.collectives[key] = m
 		if m.timeout > 0 {
 			m.timer = time.AfterFunc(m.timeout, func() { s.expire(m) })
 		}
 	}
 	m.arrived[q.proc] = q
 	if len(m.arrived) < len(m.local) {
-		s.checkMeeting(m)
+		s.checkCollective(m)
 	} else {
 		s.enqueue(m)
 	}
 	return replied
 }
 
-func (s *Server) newMeeting(key string, p plan) *meeting {
-	m := &meeting{
+func (s *Server) newCollective(key string, p plan) *collective {
+	m := &collective{
 		plan: p, key: key, nodes: s.nodesOfRanks(p.members), local: map[world.Proc]bool{},
 		arrived: map[world.Proc]*request{},
 	}
@@ -86,15 +86,15 @@ func (s *Server) newMeeting(key string, p plan) *meeting {
 	return m
 }
 
-// enqueue continues a meeting on the other nodes, after earlier ones with the same key.
-func (s *Server) enqueue(m *meeting) {
-	delete(s.meetings, m.key)
+// enqueue continues a collective on the other nodes, after earlier ones with the same key.
+func (s *Server) enqueue(m *collective) {
+	delete(s.collectives, m.key)
 	s.queues[m.key] = append(s.queues[m.key], m)
 	s.advance(m.key)
 }
 
-// advance has the first meeting in a queue that is not over enter its fence. All in a queue have the same fence ID, so
-// that those which expired while they waited for their turn have to withdraw in it.
+// advance has the first collective in a queue that is not over enter its fence. All in a queue have the same fence ID,
+// so that those which expired while they waited for their turn have to withdraw in it.
 func (s *Server) advance(key string) {
 	for queue := s.queues[key]; len(queue) > 0; queue = queue[1:] {
 		s.queues[key] = queue
@@ -109,8 +109,8 @@ func (s *Server) advance(key string) {
 	delete(s.queues, key)
 }
 
-// enterFence enters the fence of a meeting, once.
-func (s *Server) enterFence(m *meeting) {
+// enterFence enters the fence of a collective, once.
+func (s *Server) enterFence(m *collective) {
 	if m.sent {
 		return
 	}
@@ -122,13 +122,13 @@ func (s *Server) enterFence(m *meeting) {
 	s.cfg.Exchange.Fence(fence, func(blobs [][]byte, err error) { s.fenceDone(m, blobs, err) })
 }
 
-// fence returns the fence of a meeting. Meetings with the same key share its ID: each ends, on all nodes alike, before
-// the next begins.
-func (m *meeting) fence() exchange.Fence {
+// fence returns the fence of a collective. Collectives with the same key share its ID: each ends, on all nodes alike,
+// before the next begins.
+func (m *collective) fence() exchange.Fence {
 	return exchange.Fence{ID: "pmix/" + m.key, Nodes: m.nodes, Members: m.members}
 }
 
-func (s *Server) fenceDone(m *meeting, blobs [][]byte, err error) {
+func (s *Server) fenceDone(m *collective, blobs [][]byte, err error) {
 	s.node.Lock()
 	defer s.node.Unlock()
 	if err != nil && m.undo != nil {
@@ -163,14 +163,14 @@ func isKnownToAll(err error) bool {
 }
 
 // replyStatus replies a status to all who have arrived.
-func (m *meeting) replyStatus(code status) {
+func (m *collective) replyStatus(code status) {
 	for _, q := range m.arrived {
 		q.status(code)
 	}
 }
 
-// succeed ends a meeting without a result.
-func succeed(m *meeting, _ [][]byte) { m.replyStatus(statusSuccess) }
+// succeed ends a collective without a result.
+func succeed(m *collective, _ [][]byte) { m.replyStatus(statusSuccess) }
 
 // nodesOfRanks returns the nodes that serve ranks, which are known, in ascending order.
 func (s *Server) nodesOfRanks(procs []world.Proc) (nodes []int) {
@@ -195,9 +195,9 @@ func (s *Server) others(nodes []int) []int {
 	return slices.DeleteFunc(nodes, func(node int) bool { return node == s.number() })
 }
 
-// expire ends a meeting that took too long. If this node has entered the fence, it ends alike on all nodes. If not, the
-// node withdraws when it is the meeting's turn: until then the fence of that ID is another one.
-func (s *Server) expire(m *meeting) {
+// expire ends a collective that took too long. If this node has entered the fence, it ends alike on all nodes. If not,
+// the node withdraws when it is the collective's turn: until then the fence of that ID is another one.
+func (s *Server) expire(m *collective) {
 	s.node.Lock()
 	defer s.node.Unlock()
 	switch {
@@ -207,14 +207,14 @@ func (s *Server) expire(m *meeting) {
 	default:
 		m.over = true
 		m.replyStatus(statusTimeout)
-		if s.meetings[m.key] == m {
+		if s.collectives[m.key] == m {
 			s.enqueue(m)
 		}
 	}
 }
 
-// checkMeeting reports a meeting that waits for a local member which has exited.
-func (s *Server) checkMeeting(m *meeting) {
+// checkCollective reports a collective that waits for a local member which has exited.
+func (s *Server) checkCollective(m *collective) {
 	if len(m.arrived) == 0 || s.exited == 0 {
 		return
 	}
@@ -227,7 +227,7 @@ func (s *Server) checkMeeting(m *meeting) {
 }
 
 // waiting returns the local members that have arrived.
-func (m *meeting) waiting() []world.Proc {
+func (m *collective) waiting() []world.Proc {
 	return slices.SortedFunc(maps.Keys(m.arrived), compareProcs)
 }
 
@@ -296,8 +296,8 @@ func (s *Server) canonical(members []world.Proc) ([]world.Proc, bool) {
 	return all, len(all) > 0
 }
 
-// meetingKey names a meeting alike on all nodes. Long lists of members are hashed.
-func meetingKey(kind string, members []world.Proc) string {
+// collectiveKey names a collective alike on all nodes. Long lists of members are hashed.
+func collectiveKey(kind string, members []world.Proc) string {
 	var b strings.Builder
 	for _, p := range members {
 		fmt.Fprintf(&b, "/%s.%d", p.World, p.Rank)
