@@ -290,7 +290,7 @@ func (s *session) exports(name string) bool {
 func (s *session) localRequest() *agent.Joined {
 	o := &agent.Joined{
 		Task: s.spec.Join.Task, Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
-		Role:    cmp.Or(s.spec.Role, "default"),
+		Role: cmp.Or(s.spec.Role, "default"), WarmImports: s.spec.WarmImports,
 		Decides: plan.Decides, Accepts: plan.Accepts,
 		// these mark processes of the engine's job
 		Reports: func(name string) bool { return plan.Sets(name) || env.IdentifiesEngineJob(name) },

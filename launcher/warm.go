@@ -13,7 +13,7 @@ func (h *head) warm() {
 		return
 	}
 	for _, n := range h.members {
-		if n.joined || n.warmed.Swap(true) { // a node with a command line of its own starts nothing for a head but that
+		if n.joined || n.warmed.Swap(true) { // a node with a command line of its own does so by itself
 			continue
 		}
 		own := max(0, slices.Index(h.nodes, n)) // a spare is to be as node 0

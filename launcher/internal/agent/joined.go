@@ -38,6 +38,8 @@ type Joined struct {
 	LogNames []string
 	// Role is the ranks' role (--role).
 	Role string
+	// WarmImports are Python modules to import while ranks run (--warm-imports).
+	WarmImports []string
 	// Decides reports whether the launcher sets a variable. Ranks get all others from Config.Environ.
 	Decides func(name string) bool
 	// Accepts reports whether the head may set a variable to a value. It must not accept variables from which a library,

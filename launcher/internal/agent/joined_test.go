@@ -3,6 +3,7 @@ package agent
 import (
 	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"gorun/env/plan"
 	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
@@ -53,6 +55,22 @@ func logsAt(dir string) func(s *wire.Start) {
 	return func(s *wire.Start) {
 		s.Logs = &wire.Logs{Logs: spec.Logs{Base: dir, Redirect: make([]spec.Streams, 2), Tee: make([]spec.Streams, 2)}}
 	}
+}
+
+// A head may not name modules to import to a node that joined; its own command line does.
+func TestNodeThatJoinedImports(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	require.NoError(t, err)
+	head, side := reach.Local()
+	defer side.Close()
+	a, s := ownAgent(t.TempDir()), ordinary()
+	a.link, a.cfg.Subreaper, a.cfg.Joined.WarmImports = side, true, []string{"none_such"}
+	s.Apps[0].Path, s.Apps[0].Dir = python, "/"
+	a.warmJoined(&s)
+	defer a.forks.Load().Close()
+	f, err := head.Read()
+	require.NoError(t, err)
+	require.Contains(t, string(f.Body), "No module named 'none_such'")
 }
 
 func TestWhatAHeadMayNotDo(t *testing.T) {

@@ -58,6 +58,8 @@ func (j *job) spawn() {
 	if err != nil {
 		failed := startFailure(err)
 		_ = j.agent.link.Send(&failed)
+	} else {
+		j.agent.warmJoined(&j.start)
 	}
 	j.replaySignals(j.start.Ranks, 0)
 	j.open.add(-1)

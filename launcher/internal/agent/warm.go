@@ -25,6 +25,16 @@ func (a *Agent) warm(w wire.Warm) {
 	a.forks.Store(server)
 }
 
+// warmJoined has a node that joined import what its own command line names: a head may not choose modules for it.
+func (a *Agent) warmJoined(s *wire.Start) {
+	o := a.cfg.Joined
+	if o != nil && o.WarmImports != nil && len(s.Ranks) > 0 && s.Apps[0].Python() > 0 {
+		a.warm(wire.Warm{
+			App: s.Apps[0], Imports: o.WarmImports, Environ: slices.Concat(s.Common, s.Ranks[0].Env),
+		})
+	}
+}
+
 // imported reports the result of imports.
 func (a *Agent) imported(err error) {
 	if err != nil && !a.closing.Load() {
