@@ -78,12 +78,13 @@ static-gpu: ## build/gorun-gpu-linux-amd64 and build/gorun-gpu-linux-arm64, for 
 
 # WHEEL_GPU= leaves gorun-gpu out, and so Zig.
 WHEEL_GPU ?= static-gpu
+wheel: private TAGS := $(TAGS),agents
 wheel: static $(WHEEL_GPU) man ## gorun-launcher for pip and uv, in build/dist
 	@mkdir -p build/completions
 	for shell in bash zsh fish; do \
-		CGO_ENABLED=0 $(GO) run -trimpath -tags $(TAGS) ./cmd/gorun completion $$shell >build/completions/$$shell || exit; \
+		CGO_ENABLED=0 $(GO) run -trimpath -tags $(TAGS) -pgo=$(PGO) ./cmd/gorun completion $$shell >build/completions/$$shell || exit; \
 	done
-	packaging/notices $(TAGS),agents >build/THIRD-PARTY-NOTICES
+	packaging/notices $(TAGS) >build/THIRD-PARTY-NOTICES
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) python3 packaging/wheel/build.py $(if $(WHEEL_GPU),--gpu build) \
 		"$(VERSION)" "$(DIST)" $(ARCHS)
 
@@ -148,8 +149,10 @@ site-test: site ## test the site in Debian's chromium: links, search, a telephon
 	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check 'playwright~=1.65'
 	.venv-site/bin/python docs/site/test.py build/site
 
-man: ## build/man: gorun(1), and a page for each command and topic
-	SOURCE_DATE=$$(git log -1 --format=%cs) CGO_ENABLED=0 $(GO) test -trimpath -tags $(TAGS) -count=1 ./cmd/gorun -run '^TestManualPages$$' -man "$(CURDIR)/build/man"
+# Of what `make gorun` has compiled.
+man: private TAGS := $(TAGS),agents
+man: agents ## build/man: gorun(1), and a page for each command and topic
+	SOURCE_DATE=$$(git log -1 --format=%cs) CGO_ENABLED=0 $(GO) test -trimpath -tags $(TAGS) -pgo=$(PGO) -vet=off -count=1 ./cmd/gorun -run '^TestManualPages$$' -man "$(CURDIR)/build/man"
 
 api: ## record in .ci/api.zip what other modules may import; lint refuses what breaks it
 	@mkdir -p build

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import functools
 import hashlib
 import os
 import re
@@ -130,14 +131,19 @@ def build(version: str, out: Path, architecture: str, platforms: list[str], gpu:
     return wheel
 
 
+@functools.cache  # the same program is in the wheels for glibc and for musl
+def compressed(content: bytes) -> bytes:
+    packed = subprocess.run(["gzip", "-9n"], input=content, stdout=subprocess.PIPE, check=True).stdout
+    return packed[10:-8]  # without gzip's own header and end
+
+
 def zipped(files: dict[str, tuple[bytes, int]]) -> bytes:
     """Return a zip file, compressed by gzip: zipfile's compression is not the same on all machines."""
     year, month, day, hour, minute, second = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")))[:6]
     date = hour << 11 | minute << 5 | second // 2, (year - 1980) << 9 | month << 5 | day
     out, directory = b"", b""
     for name, (content, mode) in files.items():
-        packed = subprocess.run(["gzip", "-9n"], input=content, stdout=subprocess.PIPE, check=True).stdout
-        packed = packed[10:-8]  # without gzip's own header and end
+        packed = compressed(content)
         both = (20, 0, 8, *date, zlib.crc32(content), len(packed), len(content), len(name), 0)
         rest = (0, 0, 0, (0o100000 | mode) << 16, len(out))
         directory += struct.pack("<4s6H3I5H2I", b"PK\1\2", 3 << 8 | 20, *both, *rest) + name.encode()
