@@ -39,6 +39,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 // a rank or node has failed.
 func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Result, error) {
 	budget := s.restartBudget()
+	s.growth.wait = s.lastCall()
 	s.settings.detail(fmt.Sprintf("hosts and plan: ready after %s", s.elapsed()))
 	began := progress.began
 	var before []job.Attempt
@@ -47,22 +48,18 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 		if s.preempted() {
 			return s.endIdle(s.preemptedResult(result.LogDir), before, began), nil
 		}
-		earlier := s.left
-		h := newHead(&s.call, s.plan, s.active, s.key)
-		h.members, h.left, h.generation = s.nodes, s.left, s.generation
-		progress.start()
 		var err error
-		result, err = h.run(ctx)
-		s.settings.console.Store(nil)
-		h.reportTimes()
-		if err != nil {
+		var came int
+		if result, came, err = s.runAttempt(ctx, progress); err != nil {
 			return result, err
 		}
 		result.Attempts = before
 		lost := s.lostNodes()
-		if result.Cause == job.CauseRank || result.Cause == job.CauseNode {
-			s.countMembers(lost, &budget)
+		switch result.Cause {
+		case job.CauseRank, job.CauseNode, job.CauseJoined:
+			s.countMembers(lost, came, &budget)
 		}
+		earlier := s.left
 		returning, leaving, enough := s.replaceable(lost)
 		if !enough { // some that left may be back
 			s.readmit(ctx, s.left, readmitTime)
@@ -88,10 +85,13 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 		}
 		before = append(before, job.NewAttempt(s.ids.Attempt, &result, useful, checkpointed, diagnosis.SignalName))
 		next := fmt.Sprintf("restart %d of %d", budget.Used, budget.Max)
-		if checkpointed || len(lost) > 0 && budget.NodeLosses > 0 {
+		if checkpointed || result.Cause == job.CauseJoined || len(lost) > 0 && budget.NodeLosses > 0 {
 			next = fmt.Sprintf("attempt %d", s.ids.Attempt+1)
 		}
 		s.reportRestart(before[len(before)-1].Summary(), result.Cause, next, delay, leaving)
+		if result.Cause == job.CauseJoined {
+			result.Text = ""
+		}
 		s.grow()
 		s.monitor.setPaused(true)
 		if !s.awaitRestart(ctx, delay, returning, earlier, began, &result) {
@@ -101,7 +101,7 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 			continue
 		}
 		s.ids.Elapsed = time.Since(began)
-		if err := s.replan(len(lost) > 0); err != nil {
+		if err := s.replan(len(lost)+came > 0); err != nil {
 			if len(lost) == 0 {
 				return result, err
 			}
@@ -111,6 +111,24 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 		}
 		s.monitor.setPaused(false)
 	}
+}
+
+// runAttempt returns also how many nodes are ready for the next one.
+func (s *session) runAttempt(ctx context.Context, progress *progressClock) (job.Result, int, error) {
+	h := newHead(&s.call, s.plan, s.active, s.key)
+	h.members, h.left, h.generation = s.nodes, s.left, s.generation
+	progress.start()
+	stop := s.watchGrowth(ctx, h)
+	result, err := h.run(ctx)
+	s.settings.console.Store(nil)
+	stop()
+	lost := s.lostNodes()
+	if result.Cause == job.CauseJoined && len(lost) > 0 { // after its ranks had ended
+		result.Cause, result.Text = job.CauseNode, lost[0].name+" is lost: "+lost[0].lossText(lost[0].err)
+	}
+	came := s.takeReady(result.Cause, len(lost))
+	h.reportTimes()
+	return result, came, err
 }
 
 // preemptedResult is that of a job that no further attempt follows after the notice of its end.
@@ -149,16 +167,20 @@ func (s *session) restartBudget() job.RestartBudget {
 }
 
 // countMembers records the failures of lost nodes and admits others. Unless the user limits losses, each node above the
-// minimum may be lost, those that came later too, and others if the job waits for them.
-func (s *session) countMembers(lost []*node, budget *job.RestartBudget) {
+// minimum may be lost, those that came later or are back too, and others if the job waits for them.
+func (s *session) countMembers(lost []*node, ready int, budget *job.RestartBudget) {
 	for _, n := range lost {
 		s.recordFailure(n, n.lossText(n.err))
 	}
-	if s.listener == nil || s.spec.MinNodes == 0 {
-		return
+	joins := s.listener != nil && s.spec.MinNodes > 0
+	if joins {
+		s.admit(len(lost))
 	}
-	s.admit(len(lost))
-	if s.spec.Restarts.NodeLosses == 0 {
+	switch {
+	case s.spec.Restarts.NodeLosses > 0:
+	case !joins:
+		budget.NodeLosses += ready
+	default:
 		most := len(s.nodes) - s.spec.MinNodes
 		if s.awaitsMembers() {
 			most = max(most, len(lost))
@@ -263,9 +285,9 @@ func (s *session) awaitRestart(
 }
 
 // replan plans the next attempt, with an empty store and, after losses, with another marker.
-func (s *session) replan(losses bool) error {
+func (s *session) replan(newAgents bool) error {
 	s.ids.Attempt++
-	if losses {
+	if newAgents {
 		if err := s.renewMarker(); err != nil {
 			return err
 		}

@@ -38,6 +38,17 @@ type elasticJob struct {
 	least int // number of nodes
 	ranks net.Listener
 	conns []net.Conn
+	// lastCall is the nodes' last call. With grow the job starts again for those that come later.
+	lastCall time.Duration
+	grow     bool
+}
+
+func newElasticJob(t *testing.T, least int, lastCall time.Duration, grow bool) *elasticJob {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	require.NoError(t, l.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute)))
+	return &elasticJob{t: t, port: freePort(t), least: least, ranks: l, lastCall: lastCall, grow: grow}
 }
 
 // elasticNode is one of its nodes.
@@ -51,10 +62,10 @@ type elasticNode struct {
 func (j *elasticJob) node(tag string, rank int) *elasticNode {
 	n := &elasticNode{waits: make(chan struct{}), awaits: make(chan struct{}), done: make(chan struct{})}
 	s := own(j.t, specOf("elastic", 1))
-	s.MinNodes, s.Grace, s.Restarts.Max = j.least, time.Second, j.least-1
+	s.MinNodes, s.Grace, s.Grow, s.Restarts.Max = j.least, time.Second, j.grow, j.least-1
 	s.Apps[0].Args, s.Environ = []string{j.ranks.Addr().String()}, append(s.Environ, "TAG="+tag)
 	s.Join = &job.JoinSpec{
-		NodeRank: rank, NumNodes: 3, Addr: "127.0.0.1", Port: j.port, Timeout: time.Minute, LastCall: time.Minute,
+		NodeRank: rank, NumNodes: 3, Addr: "127.0.0.1", Port: j.port, Timeout: time.Minute, LastCall: j.lastCall,
 	}
 	ctx, leave := context.WithCancel(j.t.Context())
 	n.leave = leave
@@ -91,14 +102,6 @@ func (j *elasticJob) expect(want ...string) {
 	}
 }
 
-func newElasticJob(t *testing.T, least int) *elasticJob {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { l.Close() })
-	require.NoError(t, l.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute)))
-	return &elasticJob{t: t, port: freePort(t), least: least, ranks: l}
-}
-
 // finish ends all ranks, and waits for the nodes.
 func (j *elasticJob) finish(nodes ...*elasticNode) {
 	for _, conn := range j.conns {
@@ -111,7 +114,7 @@ func (j *elasticJob) finish(nodes ...*elasticNode) {
 
 // With --max-restarts a job with too few nodes waits for others.
 func TestNodesThatJoinAreAwaited(t *testing.T) {
-	j := newElasticJob(t, 2)
+	j := newElasticJob(t, 2, time.Minute, false)
 	a, b, c := j.node("a", 0), j.node("b", 1), j.node("c", 2)
 	j.expect("attempt 0: a is rank 0 of 3", "attempt 0: b is rank 1 of 3", "attempt 0: c is rank 2 of 3")
 	c.leave()
@@ -126,7 +129,7 @@ func TestNodesThatJoinAreAwaited(t *testing.T) {
 }
 
 func TestNodesThatJoinComeAndGo(t *testing.T) {
-	j := newElasticJob(t, 1)
+	j := newElasticJob(t, 1, time.Minute, false)
 	a, b, c := j.node("a", 0), j.node("b", 1), j.node("c", 2)
 	j.expect("attempt 0: a is rank 0 of 3", "attempt 0: b is rank 1 of 3", "attempt 0: c is rank 2 of 3")
 	b.leave()
@@ -151,4 +154,22 @@ func TestNodesThatJoinComeAndGo(t *testing.T) {
 	require.Contains(t, a.notice.String(), "; 2 nodes left; attempt 1\n")
 	require.Contains(t, a.notice.String(), " takes its ranks [1]; attempt 2\n")
 	require.Len(t, a.result.Attempts, 4)
+}
+
+// A job that may grow starts again for nodes that come later, without one of its restarts.
+func TestGrow(t *testing.T) {
+	j := newElasticJob(t, 1, time.Millisecond, true)
+	a := j.node("a", 0)
+	j.expect("attempt 0: a is rank 0 of 1")
+	b := j.node("b", 2)
+	j.expect("attempt 1: a is rank 0 of 2", "attempt 1: b is rank 1 of 2")
+	c := j.node("c", 1)
+	j.expect("attempt 2: a is rank 0 of 3", "attempt 2: b is rank 1 of 3", "attempt 2: c is rank 2 of 3")
+	j.finish(a, b, c)
+	for _, n := range []*elasticNode{a, b, c} {
+		require.NoError(t, n.err, n.notice.String())
+		require.Zero(t, n.result.ExitCode)
+	}
+	require.Contains(t, a.notice.String(), "the job grows to 2 nodes, after ")
+	require.Len(t, a.result.Attempts, 2)
 }

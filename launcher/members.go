@@ -124,6 +124,11 @@ const readmitTime = time.Second
 func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	s.takeBack(s.reconnectLeft(ctx, nodes))
+}
+
+// reconnectLeft returns new nodes for those of the nodes that have left whose hosts answer.
+func (s *session) reconnectLeft(ctx context.Context, nodes []*node) []*node {
 	back := make([]*node, len(nodes))
 	var busy sync.WaitGroup
 	for i, n := range nodes {
@@ -138,10 +143,11 @@ func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duratio
 		}
 	}
 	busy.Wait()
-	for i, n := range back {
-		if n == nil {
-			continue
-		}
+	return slices.DeleteFunc(back, func(n *node) bool { return n == nil })
+}
+
+func (s *session) takeBack(nodes []*node) {
+	for _, n := range nodes {
 		own, text := s.ownNodes(), n.name+" is back"
 		if own == s.size {
 			text += ", as a spare"
@@ -150,7 +156,7 @@ func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duratio
 		}
 		s.settings.notify(text)
 		s.setNodes(slices.Insert(slices.Clone(s.nodes), own, n))
-		s.left = slices.DeleteFunc(slices.Clone(s.left), func(gone *node) bool { return gone == nodes[i] })
+		s.left = slices.DeleteFunc(slices.Clone(s.left), func(gone *node) bool { return gone.index == n.index })
 	}
 }
 
@@ -159,11 +165,17 @@ const admitLimit = 5 * time.Second
 
 // admit has nodes that wait join the job, as many as it lacks without those lost. They are spares until grow.
 func (s *session) admit(lost int) {
-	var busy sync.WaitGroup
-	var fresh []*node
-	for _, m := range s.listener.Admit(max(0, s.size-len(s.nodes)+lost)) {
+	if fresh := s.enlist(max(0, s.size-len(s.nodes)+lost)); len(fresh) > 0 {
+		s.setNodes(slices.Concat(s.nodes, fresh))
+	}
+}
+
+// enlist returns up to most of the nodes that wait, without those that do not describe themselves.
+func (s *session) enlist(most int) (fresh []*node) {
+	for _, m := range s.listener.Admit(most) {
 		fresh = append(fresh, s.newMember(m))
 	}
+	var busy sync.WaitGroup
 	errs, hello := make([]error, len(fresh)), s.hello()
 	for i, n := range fresh {
 		busy.Go(func() {
@@ -176,7 +188,7 @@ func (s *session) admit(lost int) {
 		})
 	}
 	busy.Wait()
-	nodes := slices.Clone(s.nodes)
+	able := fresh[:0]
 	for i, n := range fresh {
 		if errs[i] != nil {
 			s.settings.notify(fmt.Sprintf("%s cannot join: %s", n.name, flatten(errs[i])[0].Text))
@@ -184,11 +196,9 @@ func (s *session) admit(lost int) {
 			continue
 		}
 		s.settings.notify(n.name + " joins the job")
-		nodes = append(nodes, n)
+		able = append(able, n)
 	}
-	if len(nodes) > len(s.nodes) {
-		s.setNodes(nodes)
-	}
+	return able
 }
 
 // grow gives nodes that have joined, and have no lost node's ranks, ranks behind all others.

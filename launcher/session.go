@@ -41,6 +41,7 @@ type cluster struct {
 	// membersChanged says that the nodes have not met since some came or went.
 	membersChanged bool
 	generation     int // counts changes of the nodes between attempts
+	growth         growth
 	heartbeat      heartbeat
 	progress       *Progress // nil for a job on this host alone
 	prompts        prompts

@@ -129,3 +129,40 @@ func TestSimulatedLossesWithoutSpares(t *testing.T) { wearDown(t, 4, 3, 0, 25*ti
 
 // All hosts end in quarantine. The job uses them, as it needs them.
 func TestSimulatedLossesInQuarantine(t *testing.T) { wearDown(t, 2, 2, 1, time.Minute, 0, 12) }
+
+// A host that comes and goes restarts a job that may grow less and less often, until it has stayed for an hour.
+func TestSimulatedGrowth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &attrition{simulation: newSimulation(t, 2, time.Millisecond), away: time.Second, gone: map[int]time.Time{}}
+		spec := a.spec()
+		spec.NumNodes, spec.MinNodes, spec.Grow = 2, 1, true
+		var alone []time.Duration
+		var since time.Time
+		result := a.simulation.run(t, spec, WithReach(a.reach), WithStarted(func(p *job.Plan, _ []int) {
+			if len(p.Nodes) == 1 {
+				since = time.Now()
+				return
+			}
+			if !since.IsZero() {
+				alone = append(alone, time.Since(since).Round(10*time.Second))
+			}
+			stay := time.Minute
+			switch len(alone) {
+			case 3:
+				stay = 2 * time.Hour
+			case 4:
+				a.finish()
+				return
+			}
+			time.AfterFunc(stay, func() {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.gone[1] = time.Now()
+				_ = a.agents[1].link.Close()
+			})
+		}))
+		assert.Zero(t, result.ExitCode, Explain(result))
+		assert.Equal(t, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 30 * time.Second}, alone)
+		assert.Len(t, result.Attempts, 8)
+	})
+}

@@ -110,14 +110,18 @@ func (r *Restarts) Checkpointed(e *Result) bool {
 }
 
 // Next reports whether a job is started again after an attempt, and after which delay. Only a checkpoint, the failure
-// of a rank and the loss of nodes are worth a restart.
+// of a rank, and nodes that are lost or have joined are worth a restart.
 func (b *RestartBudget) Next(e AttemptEnd) (delay time.Duration, again bool) {
 	checkpointed := b.Checkpointed(e.Result)
-	if e.Cause != CauseRank && e.Cause != CauseNode && !checkpointed {
+	joined := e.Cause == CauseJoined
+	if e.Cause != CauseRank && e.Cause != CauseNode && !joined && !checkpointed {
 		return 0, false
 	}
-	if b.stalled++; e.Useful > 0 {
+	switch {
+	case e.Useful > 0:
 		b.stalled = 0
+	case !joined:
+		b.stalled++
 	}
 	stalled, most := b.stalled, b.Stalled
 	if checkpointed && stalled > 0 {
@@ -129,7 +133,7 @@ func (b *RestartBudget) Next(e AttemptEnd) (delay time.Duration, again bool) {
 		return 0, false
 	}
 	switch {
-	case checkpointed:
+	case checkpointed, joined:
 		return 0, true
 	case e.Lost > 0 && b.NodeLosses > 0:
 		b.Lost += e.Lost

@@ -39,7 +39,7 @@ func (r *Result) Report(name SignalNamer, below bool) string {
 		if r.First != nil {
 			b.headline(r.enough())
 		}
-	case CauseNode, CauseStuck:
+	case CauseNode, CauseJoined, CauseStuck:
 		b.headline(r.Text)
 		if r.First == nil {
 			b.others(r, nil)

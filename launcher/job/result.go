@@ -40,11 +40,13 @@ const (
 	CauseEngine                  // its resource manager ended it
 	CauseStuck                   // ranks waited in MPI for one that had ended
 	CausePreempted               // --preempt-signal announced the end
+	CauseJoined                  // nodes have joined: another attempt follows
 )
 
 var causeNames = [...]string{
 	"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled",
 	"node lost", "early exit", "hang", "resource manager", "stuck in MPI", "preempted",
+	"nodes joined",
 }
 
 // String returns the cause's name in reports.
@@ -187,10 +189,11 @@ func (s *Supervisor) Result() Result {
 		}
 	}
 	switch {
-	case first != nil && (r.Cause == CauseStuck || r.Cause == CauseDone && !s.enough()):
+	case first != nil && (r.Cause == CauseStuck || r.Cause == CauseJoined || r.Cause == CauseDone && !s.enough()):
 		r.Cause = CauseRank // which was reported after the wait, if there was one
-	case r.Cause == CausePreempted && !slices.ContainsFunc(s.ranks, (*rankState).failed):
-		r.Cause = CauseDone
+	case r.Cause == CausePreempted && !slices.ContainsFunc(s.ranks, (*rankState).failed),
+		r.Cause == CauseJoined && !slices.ContainsFunc(s.ranks, (*rankState).stopped):
+		r.Cause, r.Text = CauseDone, ""
 	case r.Cause == CauseStuck:
 		r.Text, r.Stuck = s.stuckText(), &s.stuck.MPIStuck
 	}
@@ -297,7 +300,7 @@ func (s *Supervisor) exitCode(cause Cause, first *rankState) int {
 		return exitReaderGone
 	case CauseCancelled:
 		return 128 + int(syscall.SIGTERM)
-	case CauseNode:
+	case CauseNode, CauseJoined:
 		return ExitLauncher
 	case CauseEarly:
 		return ExitEarly

@@ -42,6 +42,9 @@ type Spec struct {
 	NumNodes int
 	// MinNodes is the number of nodes below which the job ends when nodes are lost; 0: it ends without any of them.
 	MinNodes int
+	// Grow has a job with MinNodes, which has fewer than NumNodes, start again at once with nodes that come later or come
+	// back. Without it they wait for the next attempt.
+	Grow bool
 
 	// Chaos are faults to inject. ChaosSeed repeats their random times and targets; 0: a new one.
 	Chaos     []Fault

@@ -213,6 +213,8 @@ func (v values) event(name string) Event {
 		return EngineSignalled{Signal: v.signal("signal"), At: at}
 	case "engine-ends":
 		return EngineStopping{At: at}
+	case "nodes-joined":
+		return NodesJoined{Text: v.m["text"], At: at}
 	case "node-lost":
 		return NodeLost{Node: v.int("node"), Text: v.m["text"], At: at}
 	}

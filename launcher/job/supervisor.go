@@ -233,6 +233,8 @@ func (s *Supervisor) Next(ev Event) []Order {
 		return s.stop(CauseCancelled, syscall.SIGTERM, ev.At)
 	case NodeLost:
 		return s.nodeLost(ev)
+	case NodesJoined:
+		return s.nodesJoined(ev)
 	case EngineSignalled:
 		return s.engineSignalled(ev)
 	case EngineStopping:
@@ -389,6 +391,9 @@ func (s *Supervisor) orphanGrace(at time.Time) time.Duration {
 // stop sends every rank a signal, once; later causes change nothing.
 func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order {
 	if s.phase != phaseRunning {
+		if s.cause == CauseJoined && slices.Contains(overJoined, cause) { // the job is to end after all
+			s.cause, s.text = cause, ""
+		}
 		return nil
 	}
 	if s.awaiting > 0 && s.awaiting != peerDelay && cause != CauseSignal && cause != CauseEngine {
@@ -496,6 +501,10 @@ func (s *Supervisor) stopBySignal(ev Signalled) []Order {
 	if ev.Grace != nil {
 		s.cfg.Grace = *ev.Grace
 	}
+	if s.cause == CauseJoined {
+		s.signal = ev.Signal
+		s.stop(CauseSignal, ev.Signal, ev.At)
+	}
 	switch {
 	case s.phase == phaseRunning:
 		s.signal = ev.Signal
@@ -523,18 +532,6 @@ func (s *Supervisor) outputLost(ev OutputLost) []Order {
 		return s.stop(CauseReaderGone, syscall.SIGTERM, ev.At)
 	}
 	return nil
-}
-
-func (s *Supervisor) nodeLost(ev NodeLost) []Order {
-	n := &s.nodes[ev.Node]
-	if n.cleaned {
-		return nil
-	}
-	if s.phase == phaseRunning {
-		s.text = ev.Text
-	}
-	n.cleaned, n.running = true, 0
-	return s.stop(CauseNode, syscall.SIGTERM, ev.At)
 }
 
 // firstFailure returns the rank that failed first by its own clock, among those that failed before the launcher could

@@ -37,6 +37,7 @@ func (s *Spec) Validate() error {
 	wrong(s.MinNodes > 0 && (s.IsTask() || s.StartedByEngine() && !s.Reach.Engine.NodesMayFail),
 		"a minimum of %d nodes: a job can lose nodes only if gorun starts them by SSH (-H or --hostfile) or in Slurm, or "+
 			"if they join", s.MinNodes)
+	wrong(s.Grow && s.MinNodes == 0, "--grow: the number of nodes is fixed: give a range, --nnodes MIN:MAX")
 	if err := s.chaosError(); err != nil {
 		wrong(true, "%w", err)
 	}

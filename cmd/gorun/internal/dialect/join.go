@@ -116,6 +116,7 @@ func (p *Line) resolveJoin() {
 	}
 	p.resolveToken(j)
 	spec.Join = j
+	spec.Grow = spec.Grow || spec.MinNodes > 0 && p.dialect.python // as torchrun does
 	p.checkJoinCounts()
 }
 

@@ -87,6 +87,10 @@ func nodesTable(p *Line) []Option {
 			Help: "let nodes join without a token: anyone who reaches the port can",
 		},
 		{
+			Names: []string{"grow"}, Group: GroupEnd, Set: Switch(&p.Spec.Grow),
+			Help: "restart for nodes that come later or are back (torchrun: always)",
+		},
+		{
 			Names: []string{"heartbeat"}, Group: GroupEnd, Value: "D",
 			Help: fmt.Sprintf("send heartbeats every D; a node that misses five is lost (%.0f)",
 				job.DefaultHeartbeat.Seconds()),

@@ -48,7 +48,7 @@ func TestElastic(t *testing.T) {
 		late.Notify, late.Timeout = log.tell, time.Second // waiting for a place takes any time
 		waiting := come(t, t.Context(), late)
 		second := come(t, t.Context(), elastic(port(h), 1)) // the rank of a node that may be lost
-		require.Eventually(t, func() bool { return h.NumWaiting() == 2 }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { n, _ := h.Waiting(); return n == 2 }, time.Minute, time.Millisecond)
 		log.await(t, "this node waits as a spare until it restarts")
 		admitted := h.Admit(1)
 		require.Len(t, admitted, 1)

@@ -23,6 +23,7 @@ type Member struct {
 	// Peer is the remote address of its connection.
 	Peer netip.AddrPort
 
+	since    time.Time     // when it joined
 	watched  chan struct{} // closed when watch no longer reads from Conn
 	released bool          // watch ends by request: ignore the error of its read
 }
@@ -58,6 +59,7 @@ func (h *Head) accept(c *inbound, m *Member) *Welcome {
 		h.send(m, &Welcome{Waits: true})
 		h.nodeNotices.add("node %s waits until the job restarts", m)
 	}
+	m.since = time.Now()
 	h.roster.members = append(h.roster.members, m)
 	signal(h.roster.changed)
 	h.onChange(m, true)
@@ -264,24 +266,32 @@ func (h *Head) release(members []*Member) {
 	h.mu.Lock()
 }
 
-// NumWaiting returns how many nodes wait for a place in the job that runs.
-func (h *Head) NumWaiting() int {
+// Waiting returns how many nodes wait for a place in the job that runs, and since when the first of them does.
+func (h *Head) Waiting() (number int, since time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.roster.members)
+	if len(h.roster.members) > 0 {
+		since = h.roster.members[0].since
+	}
+	return len(h.roster.members), since
 }
 
 // AwaitWaiting waits until that many nodes wait for a place.
 func (h *Head) AwaitWaiting(ctx context.Context, number int) error {
-	for h.NumWaiting() < number {
+	for {
+		if n, _ := h.Waiting(); n >= number {
+			return nil
+		}
 		select {
 		case <-h.roster.changed:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	return nil
 }
+
+// WaitingChanged has a token when nodes have come or gone since the last one, once Wait has returned.
+func (h *Head) WaitingChanged() <-chan struct{} { return h.roster.changed }
 
 // Admit welcomes up to most of the nodes that wait, those with the lowest node ranks first. Their connections are the
 // caller's.
