@@ -28,7 +28,7 @@ class Rank:
         self.directory = os.path.dirname(os.path.abspath(__file__))
         self.here = self.directory == sys.argv[1]
         self.name = f"{os.environ['RANK']}.{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
-        self.error_file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+        self.error_file = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
         self.console = os.dup(1)  # the function may redirect its own
         self.pid = os.getpid()
         self.file: BinaryIO = open(os.path.join(self.directory, "call.pickle"), "rb")
@@ -102,11 +102,11 @@ class Rank:
         report = traceback.TracebackException(type(error), error, inner or error.__traceback__)
         report.stack[:] = map(self.locate, report.stack)
         text = "".join(report.format())
-        if self.error_file:
-            extra = {"py_callstack": text, "timestamp": str(int(time.time()))}
+        extra = {"py_callstack": text, "timestamp": str(int(time.time()))}
+        try:  # gorun may not have made the file's directory yet: it does so once the ranks run
             with open(self.error_file, "w", encoding="utf-8") as file:
                 json.dump({"message": {"message": line, "extraInfo": extra}}, file)
-        else:
+        except OSError:  # of no file, too
             sys.stderr.write(text)
         pickled: Optional[bytes] = None
         try:
