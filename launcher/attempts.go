@@ -59,13 +59,12 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 		case job.CauseRank, job.CauseNode, job.CauseJoined:
 			s.countMembers(lost, came, &budget)
 		}
-		earlier := s.left
 		returning, leaving, enough := s.replaceable(lost)
 		if !enough { // some that left may be back
 			s.readmit(ctx, s.left, readmitTime)
-			earlier = s.left
 			returning, leaving, enough = s.replaceable(lost)
 		}
+		earlier := s.left
 		useful := progress.end(&result)
 		delay, again := budget.Next(job.AttemptEnd{
 			Result: &result, Lost: len(lost), At: time.Since(began), Useful: useful,

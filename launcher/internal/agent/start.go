@@ -58,8 +58,6 @@ func (j *job) spawn() {
 	if err != nil {
 		failed := startFailure(err)
 		_ = j.agent.link.Send(&failed)
-	} else {
-		j.agent.warmJoined(&j.start)
 	}
 	j.replaySignals(j.start.Ranks, 0)
 	j.open.add(-1)
@@ -69,6 +67,9 @@ func (j *job) spawn() {
 	j.watchMPI()
 	j.watchHang()
 	j.reapOrphans()
+	if err == nil {
+		j.agent.warmJoined(&j.start)
+	}
 }
 
 // startRanks makes everything that must exist before the ranks, and starts them.
