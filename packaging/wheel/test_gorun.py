@@ -10,6 +10,7 @@ import importlib.util
 import io
 import os
 import pickle
+import shutil
 import signal
 import socket
 import sys
@@ -46,6 +47,9 @@ def add(a: int, b: int = 0) -> int:
 def end(how: str) -> Any:
     if rank() == 1:
         if how == "raise":
+            raise ValueError("the cause")
+        if how == "early":  # before gorun has made the directory of error files
+            shutil.rmtree(os.path.dirname(os.environ["TORCHELASTIC_ERROR_FILE"]), ignore_errors=True)
             raise ValueError("the cause")
         if how == "odd":
             raise Odd(1, 2)
@@ -116,6 +120,8 @@ class Launch(unittest.TestCase):
             self.assertIn(text, str(error).replace("\\", ""))
             self.assertIs(type(error.__cause__), cause)
             self.assertEqual((error.rank, error.host), (1, socket.gethostname()))
+        with self.assertRaisesRegex(gorun.JobError, "ValueError: the cause"):
+            gorun.launch(end, ("early",))
         with self.assertRaisesRegex(gorun.JobError, "the result, of type .*lock, cannot be pickled"):
             gorun.launch(end, ("return",))
         with self.assertRaisesRegex(pickle.PicklingError, r"args\[1\], of type lock"):
