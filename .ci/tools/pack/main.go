@@ -20,23 +20,43 @@ func main() {
 	}
 }
 
+// pack leaves files that are right: beside this one, another make may compile them into its gorun.
 func pack(index string, files []string) error {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
 	if err != nil {
 		return err
 	}
+	before, _ := os.ReadFile(index) // none at first
 	var lines strings.Builder
 	for _, path := range files {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		packed := encoder.EncodeAll(content, nil)
-		if err := os.WriteFile(path+".zst", packed, 0o644); err != nil {
-			return err
-		}
 		_, arch, _ := strings.Cut(filepath.Base(path), "-")
-		fmt.Fprintf(&lines, "%s %d %x %x\n", arch, len(content), sha256.Sum256(content), sha256.Sum256(packed))
+		line := func(packed []byte) string {
+			return fmt.Sprintf("%s %d %x %x\n", arch, len(content), sha256.Sum256(content), sha256.Sum256(packed))
+		}
+		packed, _ := os.ReadFile(path + ".zst")
+		if !strings.Contains(string(before), line(packed)) {
+			packed = encoder.EncodeAll(content, nil)
+			if err := replace(path+".zst", packed); err != nil {
+				return err
+			}
+		}
+		lines.WriteString(line(packed))
 	}
-	return os.WriteFile(index, []byte(lines.String()), 0o644)
+	if lines.String() == string(before) {
+		return nil
+	}
+	return replace(index, []byte(lines.String()))
+}
+
+// replace never leaves a part of a file for others to read.
+func replace(path string, content []byte) error {
+	next := fmt.Sprint(path, ".", os.Getpid())
+	if err := os.WriteFile(next, content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
 }
