@@ -103,19 +103,8 @@ func byCertificate(t *testing.T, f fleet) {
 }
 
 func byAgent(t *testing.T, f fleet) {
-	socket := filepath.Join(f.Dir(), "agent.socket")
-	agent := exec.Command("ssh-agent", "-D", "-a", socket)
-	require.NoError(t, agent.Start())
-	t.Cleanup(func() {
-		_ = agent.Process.Kill()
-		_ = agent.Wait()
-	})
-	require.Eventually(t, func() bool { _, err := os.Stat(socket); return err == nil }, leaving, 5*time.Millisecond)
-	key := f.keyCopy(t, "for-the-agent")
-	add := exec.Command("ssh-add", "-q", key)
-	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
-	out, err := add.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	key, socket := f.keyCopy(t, "for-the-agent"), filepath.Join(f.Dir(), "agent.socket")
+	testneeds.SSHAgent(t, testneeds.LayerHosts, socket, key)
 	require.NoError(t, os.Remove(key))
 	f.works(t, f.edit(t, "IdentityAgent none", "IdentityAgent "+socket, "IdentitiesOnly yes", "IdentitiesOnly no",
 		f.Key(), key))

@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -46,12 +45,6 @@ func TestContract(t *testing.T) {
 		return dial(t, ssh.Config{ConfigFile: config})
 	}})
 }
-
-// Timeout and interval of the polling in tests.
-const (
-	patience = 20 * time.Second
-	interval = 5 * time.Millisecond
-)
 
 func TestMain(m *testing.M) {
 	if words := strings.Fields(os.Getenv(loginVariable)); len(words) > 0 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -50,27 +49,6 @@ func works(t *testing.T, h remote.Host) {
 	require.Equal(t, 4, ended.Code)
 }
 
-// startAgent starts an ssh-agent that holds keys.
-func startAgent(t *testing.T, keys ...string) (socket string) {
-	t.Helper()
-	testneeds.Program(t, remotetest.LayerSSHD, "ssh-agent")
-	socket = filepath.Join(t.TempDir(), "agent")
-	agent := exec.Command("ssh-agent", "-D", "-a", socket)
-	require.NoError(t, agent.Start())
-	t.Cleanup(func() {
-		_ = agent.Process.Kill()
-		_ = agent.Wait()
-	})
-	require.Eventually(t, func() bool { _, err := os.Stat(socket); return err == nil }, patience, interval)
-	for _, key := range keys {
-		add := exec.Command("ssh-add", "-q", key)
-		add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
-		out, err := add.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	return socket
-}
-
 func TestKeysOfEveryType(t *testing.T) {
 	server := remotetest.NewServer(t)
 	for name, more := range map[string][]string{
@@ -90,7 +68,8 @@ func TestAgentOnlyKey(t *testing.T) {
 	server := remotetest.NewServer(t)
 	key := remotetest.Keygen(t, filepath.Join(t.TempDir(), "key"), "rsa", "", "-b", "2048")
 	server.Authorize(key)
-	socket := startAgent(t, key)
+	socket := filepath.Join(t.TempDir(), "agent")
+	testneeds.SSHAgent(t, remotetest.LayerSSHD, socket, key)
 	require.NoError(t, os.Remove(key))
 	require.NoError(t, os.Remove(server.ClientKey))
 	require.NoError(t, os.Remove(server.ClientKey+".pub"))
