@@ -60,7 +60,8 @@ func TestWheel(t *testing.T) {
 	script := filepath.Join(sources, "test_gorun.py")
 	run(in("python"), script)
 	run("sh", "-c", `PYTHONPATH=$("$0" -c 'import cloudpickle as c, pathlib; print(pathlib.Path(c.__file__).parents[1])') \
-		exec "$@"`, python, in("python"), script, "Launch.test_traceback_has_lines")
+		exec "$@"`, python, in("python"), script, "Launch.test_traceback_has_lines",
+		"Launch.test_torchrunx")
 	run(python, filepath.Join(sources, "reference.py"), "--check")
 	run(python, "-m", "mypy", "--strict", "--cache-dir=/dev/null", filepath.Join(sources, "gorun"))
 	if testneeds.Soak() {

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 sys.path.insert(0, str(Path(__file__).parent))
 import gorun  # noqa: E402
+import gorun.torchrunx  # noqa: E402
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/python.md"
 
@@ -18,7 +19,7 @@ def shown(parameter: inspect.Parameter) -> str:
         default = " = subprocess.DEVNULL"
     else:
         default = f" = {parameter.default!r}".replace("<factory>", "...")
-    star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+    star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
     annotation = "" if parameter.annotation is parameter.empty else f": {parameter.annotation}"
     return star + parameter.name + annotation + default
 
@@ -44,14 +45,22 @@ def entry(level: str, name: str, item: Any) -> str:
 def page() -> str:
     text = '# Python\n\n<!-- Written by "packaging/wheel/reference.py" from docstrings; TestWheel keeps both equal. -->\n\n'
     text += "`pip install gorun-launcher` brings package gorun, beside the program.\n\n"
-    text += f"{inspect.getdoc(gorun)}\n"
-    for name in gorun.__all__:
-        item = getattr(gorun, name)
-        text += "\n" + entry("##", name, item)
-        own = vars(item).items() if inspect.isclass(item) else ()
+    text += module(gorun)
+    text += '\n## <a id="torchrunx"></a>gorun.torchrunx\n\n' + module(gorun.torchrunx, "#")
+    return text
+
+
+def module(item: Any, deeper: str = "") -> str:
+    text = f"{inspect.getdoc(item)}\n"
+    for name in item.__all__:
+        value = getattr(item, name)
+        if not callable(value):
+            continue
+        text += "\n" + entry("##" + deeper, name, value)
+        own = vars(value).items() if inspect.isclass(value) else ()
         for method, function in own:
             if not method.startswith("_") and (inspect.isfunction(function) or isinstance(function, property)):
-                text += "\n" + entry("###", f"{name}.{method}", function)
+                text += "\n" + entry("###" + deeper, f"{name}.{method}", function)
     return text
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from unittest import mock
 
 import gorun
+from gorun import torchrunx
 
 HOSTS = os.environ.get("INTEROP_HOSTS", "")
 if "INTEROP_GORUN" in os.environ:
@@ -90,6 +91,14 @@ def where(size: int) -> tuple[str, str, bytes]:
     return socket.gethostname(), os.getcwd(), bytes(range(256)) * size
 
 
+def add_up() -> int:
+    import torch
+
+    number = torch.tensor(rank() + 1)
+    torch.distributed.all_reduce(number)
+    return int(number)
+
+
 def left() -> list[str]:
     return [name for name in os.listdir(os.environ.get("TMPDIR", "/tmp")) if name.startswith("gorun-launch-")]
 
@@ -139,6 +148,29 @@ class Launch(unittest.TestCase):
             gorun.launch(end, ("raise",))
         self.assertIn(f'File "{__file__}", line', caught.exception.traceback or "")
         self.assertIn('raise ValueError("the cause")', caught.exception.traceback or "")
+
+    @unittest.skipUnless(importlib.util.find_spec("cloudpickle"), "cloudpickle is not installed")
+    def test_torchrunx(self) -> None:
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("export A=1 B='2 3' # both\nC=4\n")
+            file.flush()
+            launcher = torchrunx.Launcher(
+                workers_per_host=[2], backend=None, env_file=file.name, extra_env_vars={"C": "5"}
+            )
+            self.assertIs(launcher.set_logging_handlers("auto"), launcher)
+            got = launcher.run(lambda n: (rank() + n, [os.environ[name] for name in "ABC"]), n=1)
+        self.assertEqual(got.results, {"localhost": [(1, ["1", "2 3", "5"]), (2, ["1", "2 3", "5"])]})
+        self.assertEqual([got.index("localhost", 0), got.rank(1)], got.results["localhost"])
+        launcher.env_file = None
+        for how, error in (("raise", ValueError), ("exit", torchrunx.WorkerFailedError)):
+            with self.subTest(how), self.assertRaises(error):
+                launcher.run(end, how)
+        with self.assertRaisesRegex(torchrunx.AgentFailedError, "host-of.invalid"):
+            torchrunx.Launcher(["host-of.invalid"], 1, backend=None).run(rank)
+        with self.assertRaisesRegex(RuntimeError, "no Slurm job"):
+            torchrunx.Launcher("slurm").run(rank)
+        with self.assertRaisesRegex(ValueError, "2 numbers for 1 host$"):
+            torchrunx.Launcher(["a"], [1, 2]).run(rank)
 
     def test_at_once(self) -> None:
         async def several() -> list[list[int]]:
@@ -237,6 +269,12 @@ class Hosts(unittest.TestCase):
         with self.assertRaisesRegex(gorun.JobError, f"^rank 1 on {hosts[1]}: ValueError: the cause\n\nTraceback"):
             gorun.launch(end, ("raise",), nproc_per_node=1, hosts=HOSTS)
         self.assertEqual(left(), [])
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
+    def test_torchrunx(self) -> None:
+        hosts = HOSTS.split(",")[:2]
+        got = torchrunx.Launcher(hosts, [1, 2], backend="gloo").run(add_up)
+        self.assertEqual(got.results, {hosts[0]: [6], hosts[1]: [6, 6]})
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def launch(
     fn: Callable[..., T],
     args: Iterable[object] = (),
     kwargs: Mapping[str, object] | None = None,
-    nproc_per_node: int | str = 2,
+    nproc_per_node: int | str | None = 2,
     hosts: str | Sequence[str] | None = None,
     *,
     env: Mapping[str, str] | None = None,
@@ -42,8 +42,8 @@ def launch(
 
         losses = gorun.launch(train, (1000,), nproc_per_node=4, hosts=["node1", "node2"])
 
-    nproc_per_node is a number, or "gpu", "cpu" or "auto". hosts are names as for `gorun -H`, reached over SSH; without
-    them ranks run here, or on the nodes of the resource manager's job. A host needs the Python that runs this, at the
+    nproc_per_node is a number, "gpu", "cpu" or "auto", or None for the slots of hosts=["node1:2", "node2:4"]. hosts are
+    names as for `gorun -H`, reached over SSH; without them ranks run here, or on the nodes of the resource manager's job. A host needs the Python that runs this, at the
     same path, and no package gorun. Ranks find their number in the environment, as with torchrun: RANK, LOCAL_RANK,
     WORLD_SIZE. Their output appears on sys.stdout and sys.stderr.
 
@@ -58,17 +58,8 @@ def launch(
     If the job fails, JobError says which rank failed first, on which host, and contains its traceback. Results of other
     hosts are unpickled here: use hosts that you trust. A KeyboardInterrupt stops the job.
     """
-    words = ["--nproc-per-node", str(nproc_per_node)]
-    if hosts is not None:
-        words += ["--host", hosts if isinstance(hosts, str) else ",".join(hosts)]
-    for name in env or ():
-        words += ["-x", name]
-    if timeout is not None:
-        words += ["--timeout", str(timeout)]
     with _Call(fn, tuple(args), dict(kwargs or {}), directory) as call:
-        if hosts is not None:
-            words += ["--copy", call.directory, "--chdir", os.getcwd()]
-        done = call.run([*words, *options, *call.program], env or {}, remote=hosts is not None)
+        done = call.launch(nproc_per_node, hosts, env or {}, options, timeout)
         world = done.report.world_size if done.report else 0
         return [call.result(done, rank) for rank in range(world)]
 
@@ -137,6 +128,25 @@ class _Call:
                 pickler.dump((fn, args, kwargs), file, protocol=pickle.HIGHEST_PROTOCOL)
             except Exception as error:
                 _refuse(pickler, fn, args, kwargs, error)
+
+    def launch(
+        self,
+        nproc_per_node: int | str | None,
+        hosts: str | Sequence[str] | None,
+        env: Mapping[str, str],
+        options: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> CompletedJob:
+        """Run the job that the arguments of launch() describe."""
+        words = [] if nproc_per_node is None else ["--nproc-per-node", str(nproc_per_node)]
+        if hosts is not None:
+            words += ["--host", hosts if isinstance(hosts, str) else ",".join(hosts)]
+            words += ["--copy", self.directory, "--chdir", os.getcwd()]
+        for name in env:
+            words += ["-x", name]
+        if timeout is not None:
+            words += ["--timeout", str(timeout)]
+        return self.run([*words, *options, *self.program], env, remote=hosts is not None)
 
     def run(
         self, words: Sequence[str], env: Mapping[str, str], remote: bool = False, name: str = "gorun"
