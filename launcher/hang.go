@@ -12,43 +12,11 @@ import (
 	"gorun/launcher/job"
 )
 
-// Limits of watching several nodes.
-const (
-	hangChecks     = 4                // checks within the timeout
-	inspectTimeout = 15 * time.Second // for a node to inspect its ranks
-)
-
-// watchHang finds out when nothing progresses on any node. Like an agent in a job of one node, it
-// counts checks without progress instead of measuring time.
-func (h *head) watchHang() {
-	tick := time.NewTicker(h.spec.HangTimeout / hangChecks)
-	defer tick.Stop()
-	var seen []int64
-	for same := 0; same < hangChecks; {
-		select {
-		case <-h.over:
-			return
-		case <-tick.C:
-		}
-		signs := h.progressSigns()
-		if same++; !slices.Equal(signs, seen) {
-			seen, same = signs, 0
-		}
-	}
-	h.inspectHang()
-}
-
-// progressSigns returns values that change with progress, and requests new ones for the next check.
-func (h *head) progressSigns() (signs []int64) {
-	for _, n := range h.nodes {
-		signs = append(signs, n.progressSigns.Load())
-		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // readLoop notices a lost link
-	}
-	return signs
-}
+// inspectTimeout is for a node to inspect its ranks.
+const inspectTimeout = 15 * time.Second
 
 func (h *head) inspectHang() {
-	h.inspectRanks(spec.Seconds(h.spec.HangTimeout), h.spec.OnHang == job.HangStop, h.reportHang)
+	h.inspectRanks(spec.Seconds(h.spec.HangTimeout), h.spec.OnHang != job.HangReport, h.reportHang)
 }
 
 // inspectRanks queries what all ranks do, and calls use unless the job is over by then. Ranks that
@@ -86,11 +54,6 @@ func (h *head) inspectRanks(quiet spec.Seconds, stop bool, use func(*job.Hang)) 
 }
 
 func (h *head) onHung(n *node, m wire.Hung) error {
-	if len(h.nodes) == 1 && m.Quiet > 0 { // the agent has detected the hang
-		m.At, m.Ranks = h.localTime(n, m.At), h.activities(n, m.Ranks)
-		h.reportHang(&job.Hang{Hang: m.Hang, NCCL: h.rasFindings(m.RAS)})
-		return nil
-	}
 	select {
 	case h.inspected <- answer[wire.Hung]{n, m}:
 	default: // unsolicited
@@ -99,7 +62,7 @@ func (h *head) onHung(n *node, m wire.Hung) error {
 }
 
 func (h *head) reportHang(hang *job.Hang) {
-	hang.Hint = h.plan.Load().StackHint(hang.Ranks, h.spec.OnHang == job.HangStop)
+	hang.Hint = h.plan.Load().StackHint(hang.Ranks, h.spec.OnHang != job.HangReport)
 	h.hang.Store(hang)
 	if h.spec.OnHang == job.HangReport {
 		for _, line := range hang.Lines() {

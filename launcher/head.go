@@ -54,7 +54,10 @@ type streams struct {
 type stalls struct {
 	stall      atomic.Pointer[job.Stall]
 	hang       atomic.Pointer[job.Hang]
-	inspecting sync.Mutex // held by inspectRanks
+	watch      *job.HangWatch // nil: nobody watches; its checks follow each other
+	sighted    sighting       // of the last check
+	nextCheck  *time.Timer    // guarded by supervision.mu
+	inspecting sync.Mutex     // held by inspectRanks
 	inspected  chan answer[wire.Hung]
 	exits      exitGate
 }
@@ -112,9 +115,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	}
 	h.stdin.start() // nodes need their ranks before input
 	h.armInitial(orders)
-	if h.spec.HangTimeout > 0 && len(h.nodes) > 1 {
-		go h.watchHang()
-	}
+	h.watchHang()
 	for _, n := range h.nodes {
 		go h.watchLink(n)
 	}

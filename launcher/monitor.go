@@ -24,7 +24,6 @@ type monitor struct {
 	began         time.Time
 	stopRequested chan stopRequest
 	followers     followers
-	queries       queries
 
 	id     string               // set before head is
 	head   atomic.Pointer[head] // of the current attempt
@@ -198,7 +197,7 @@ func (h *head) onStopRequest(w stopRequest) {
 
 // stacks describes what ranks do right now.
 func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) registry.Reply {
-	answers, silent := l.queries.run(ctx, h, queryStacks)
+	answers, silent := h.queries.run(ctx, h, queryStacks)
 	var ranks []spec.Activity
 	for _, u := range h.usages(answers) {
 		if q.Rank == nil || *q.Rank == u.Rank {
@@ -223,8 +222,6 @@ func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) regis
 
 // onUsed receives a node's answer to a query.
 func (h *head) onUsed(n *node, m wire.Used) error {
-	if h.monitor != nil {
-		h.monitor.queries.receive(n, m)
-	}
+	h.queries.receive(n, m)
 	return nil
 }

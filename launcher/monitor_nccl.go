@@ -16,7 +16,7 @@ import (
 
 // nccl describes NCCL's view of the job. Agents query NCCL, whose port is on loopback.
 func (l *monitor) nccl(ctx context.Context, h *head) registry.NCCL {
-	answers, silent := l.queries.run(ctx, h, queryNCCL)
+	answers, silent := h.queries.run(ctx, h, queryNCCL)
 	n := registry.NCCL{ID: l.id, Silent: silent}
 	var texts [][]byte
 	for _, a := range answers {

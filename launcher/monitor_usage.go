@@ -77,7 +77,7 @@ func (l *monitor) program() (name string, args []string) {
 // describeRanks describes the job with its ranks and their usage.
 func (l *monitor) describeRanks(ctx context.Context, h *head) registry.Job {
 	used := map[int]rankUsage{}
-	answers, silent := l.queries.run(ctx, h, queryUsage)
+	answers, silent := h.queries.run(ctx, h, queryUsage)
 	for _, u := range h.usages(answers) {
 		used[u.Rank] = u
 	}

@@ -142,7 +142,7 @@ func TestNCCLQueryOnHang(t *testing.T) {
 	assert.Equal(t, []string{"rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}, r.Hang.NCCL)
 	assert.Contains(t, launcher.Explain(r),
 		"\n  NCCL: rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42\nexit 124\n")
-	assert.Equal(t, int32(2), server.Asked.Load(), "twice: whether anything goes on")
+	assert.Equal(t, int32(4), server.Asked.Load(), "twice: whether anything goes on, before the end and for the report")
 }
 
 func TestNCCLQueryOnHangOfNodes(t *testing.T) {

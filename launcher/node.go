@@ -59,7 +59,6 @@ type node struct {
 	handler          atomic.Pointer[func(wire.Frame) error]
 	warmed           atomic.Bool  // it was sent Warm
 	missedHeartbeats atomic.Int32 // since the last frame
-	progressSigns    atomic.Int64 // of the last Pong
 	suspended        atomic.Bool  // by a resource manager: silence means nothing
 	abandoned        atomic.Value // a string: the reason
 	clock            clock
@@ -173,7 +172,6 @@ func (n *node) onNotice(m wire.Notice) error {
 }
 
 func (n *node) onPong(p wire.Pong) error {
-	n.progressSigns.Store(p.Progress)
 	n.clock.sample(p.Sent, p.At, time.Now())
 	return nil
 }

@@ -50,6 +50,8 @@ const (
 	queryUsage queryKind = iota
 	queryStacks
 	queryNCCL
+	querySigns
+	queryCause // signs with stacks
 	numQueryKinds
 )
 
@@ -60,6 +62,8 @@ var queryTimeouts = [numQueryKinds]time.Duration{
 	queryUsage:  2 * time.Second,  // for a node to answer
 	queryStacks: 15 * time.Second, // the same where it looks into its ranks
 	queryNCCL:   10 * time.Second, // the same where it asks NCCL
+	querySigns:  5 * time.Second,
+	queryCause:  15 * time.Second,
 }
 
 // queries queries the nodes of a running job on demand: one query of a kind at a time, so that slow
@@ -87,19 +91,27 @@ func (l *queries) run(ctx context.Context, h *head, what queryKind) ([]answer[wi
 	if q.head == h && time.Since(q.at) < maxAnswerAge {
 		return q.answers, q.silent
 	}
+	list, silent := l.ask(ctx, h, what)
+	if ctx.Err() == nil {
+		q.head, q.at, q.answers, q.silent = h, time.Now(), list, silent
+	}
+	return list, silent
+}
+
+// ask is run without answers of earlier queries.
+func (l *queries) ask(ctx context.Context, h *head, what queryKind) ([]answer[wire.Used], []string) {
 	limit, cancel := context.WithTimeout(ctx, queryTimeouts[what])
 	defer cancel()
 	answers, call := l.openCall(len(h.nodes))
 	defer l.closeCall(call)
 	for i, n := range h.nodes {
 		// a lost node does not answer
-		_ = n.link.Send(&wire.Usage{Call: call, Stacks: what == queryStacks, RAS: what == queryNCCL, All: i == 0})
+		_ = n.link.Send(&wire.Usage{
+			Call: call, Stacks: what == queryStacks || what == queryCause, RAS: what == queryNCCL, All: i == 0,
+			Signs: what == querySigns || what == queryCause,
+		})
 	}
-	list, silent := collect(limit, h, answers)
-	if ctx.Err() == nil {
-		q.head, q.at, q.answers, q.silent = h, time.Now(), list, silent
-	}
-	return list, silent
+	return collect(limit, h, answers)
 }
 
 func (l *queries) openCall(nodes int) (answers chan answer[wire.Used], call int) {

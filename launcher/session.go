@@ -25,7 +25,8 @@ type call struct {
 	spec     Spec
 	opened   time.Time // when the caller called Run or Plan
 	signals  *signals
-	monitor  *monitor      // nil without WithRegistry
+	monitor  *monitor // nil without WithRegistry
+	queries  queries
 	chaos    *chaos        // nil without --chaos
 	engine   *engineAgents // nil unless a resource manager's command starts the agents
 

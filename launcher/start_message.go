@@ -16,12 +16,10 @@ func (h *head) startMessage(n *node, worlds []byte) *wire.Start {
 		JobID: p.MarkerOf(n.number), Attempt: p.Attempt, Apps: p.AppsOf(n.number), Ranks: h.rankRows(n),
 		Common: entries(p.CommonOf(n.number)), ErrorFiles: p.ErrorFiles(), Stdio: h.stdio, Window: h.window(),
 		TorchHint:   p.Store.Mode == "gorun", // an imported module may start a store that gorun does not know of
-		HangTimeout: h.spec.HangTimeout, HangStop: h.spec.OnHang == job.HangStop,
 		StoreReport: h.spec.Store.ReportAfter(), Cgroup: h.wantsCgroup(), MPI: h.mpiConfig(n, worlds),
 	}
 	if len(h.nodes) > 1 {
 		m.Key = h.key
-		m.HangTimeout = 0 // the head watches all nodes
 	}
 	if p.Logs != nil && (len(h.nodes) < 2 || !h.spec.Output.LogsToHead) {
 		m.Logs = &wire.Logs{

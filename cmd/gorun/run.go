@@ -42,6 +42,7 @@ func runJob(inv dialect.Invocation) int {
 		options = append(options, launcher.WithRegistry(registryPlaces()))
 	}
 	useThreadsFor(&inv.Spec)
+	inv.Spec.SuspectAfter = suspectAfter(os.Getenv("CI"))
 	errorFile := os.Getenv(env.VarTorchelasticErrorFile)
 	if j := inv.Spec.Join; j != nil && j.Task != nil && j.Task.Rank > 0 { // rank 0's gorun writes those files
 		inv.Report, errorFile = "", ""
@@ -79,6 +80,14 @@ func runJob(inv dialect.Invocation) int {
 		notifyError(env.VarTorchelasticErrorFile, err)
 	}
 	return writeReport(inv, plan, result, began)
+}
+
+// suspectAfter returns after how much silence gorun says that a job may hang: sooner where minutes of CI pass.
+func suspectAfter(ci string) time.Duration {
+	if ci == "true" {
+		return 3 * time.Minute
+	}
+	return 10 * time.Minute
 }
 
 // stopWith ends the job as SIGTERM does once the process has ended, if the kernel can tell (since Linux 5.3).

@@ -195,6 +195,7 @@ func (s *Spec) warnings() (warnings []string) {
 	warn(once && s.MinNodes == 0 && s.WarmImports != nil, "--warm-imports", "--max-restarts or --min-nodes")
 	warn(s.StacksAtTimeout && s.Timeout == 0, "--get-stack-traces", "--timeout")
 	warn(s.HangTimeout == 0 && s.OnHang == HangReport, "--on-hang report", "--hang-timeout")
+	warn(s.HangTimeout == 0 && s.OnHang == HangStopBusy, "--on-hang stop-busy", "--hang-timeout")
 	warn(s.WorldPerApp && len(s.Apps) < 2, "--world app", "several programs (prog1 : prog2)")
 	warn(s.WorldPerApp && s.MPI == MPINone, "--world app", "MPI (--mpi auto)")
 	warn(s.Tune != TuneTextbook && s.Study.ModelBytes != 0, "--model-size", "--tune textbook")

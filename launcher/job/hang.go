@@ -18,6 +18,8 @@ const (
 	HangStop OnHang = iota
 	// HangReport reports it and lets the job go on.
 	HangReport
+	// HangStopBusy is HangStop also for a job whose ranks work and print nothing.
+	HangStopBusy
 )
 
 // Hang describes a job that has made no progress.
@@ -192,11 +194,8 @@ func (g *hangGroup) summary() (doing string, waits bool) {
 	case g.MPI != nil:
 		return strings.Replace(waitText(g.MPI), "waits", "waiting", 1), true
 	case len(g.Stack) > 0 && !inKernel(g.Stack):
-		for _, frame := range slices.Backward(g.Stack) {
-			function, place, _ := strings.Cut(frame, " (")
-			if strings.HasPrefix(place, "torch/distributed/") && function != "wrapper" { // c10d_logger.py
-				return "waiting in " + function, true
-			}
+		if function := InCollective(g.Stack); function != "" {
+			return "waiting in " + function, true
 		}
 		return "in " + clip(g.Stack[0], longestKey), false
 	case g.CPU > busyCPU:

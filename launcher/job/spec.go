@@ -111,10 +111,12 @@ type Spec struct {
 	Tune  Tune
 	Study Study
 
-	// HangTimeout is how long the job may make no progress: no rank prints and nothing changes in the store. 0 is no
-	// limit.
-	HangTimeout time.Duration
-	OnHang      OnHang
+	// HangTimeout is how long the job may make no progress: no rank prints, nothing changes in the store, and no rank
+	// works (see [NewSilence]). 0 is no limit. SuspectAfter is how long a job of several ranks makes none before a note
+	// about it; 0: never.
+	HangTimeout  time.Duration
+	SuspectAfter time.Duration
+	OnHang       OnHang
 	// Place says where on its host a rank runs.
 	Place PlacementSpec
 	// CPUsPerRank is how many CPUs a resource manager was asked for, for each rank (Slurm's --cpus-per-task); 0: none.

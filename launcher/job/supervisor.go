@@ -226,7 +226,7 @@ func (s *Supervisor) Next(ev Event) []Order {
 	case OutputLost:
 		return s.outputLost(ev)
 	case Hung:
-		if s.cfg.OnHang == HangStop {
+		if s.cfg.OnHang != HangReport {
 			return s.stop(CauseHang, syscall.SIGTERM, ev.At)
 		}
 	case Cancelled:

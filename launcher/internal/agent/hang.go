@@ -13,40 +13,24 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// watchHang reports a job without visible progress: output of any rank, also into files, or activity in the store.
-// CPU time does not count, as ranks spin in collectives.
-func (j *job) watchHang() {
-	limit := j.start.HangTimeout
-	if limit <= 0 {
-		return
-	}
-	w := &stallDetector{job: j, limit: limit, progress: j.progress}
-	w.report = j.reportHang
-	w.watch()
-}
-
-// progress returns numbers that change with every visible progress.
-func (j *job) progress() []int64 {
-	progress := []int64{j.printed.Load()}
+// progress returns a number that grows with the output of ranks, also into their own files, and with activity in the
+// store.
+func (j *job) progress() int64 {
+	sum := j.printed.Load()
 	if server := j.agent.store.server; server != nil {
-		progress = append(progress, server.Snapshot().Progress)
+		sum += server.Snapshot().Progress
 	}
-	return append(progress, j.logSizes()...)
-}
-
-// logSizes returns the sizes of the files that ranks write themselves.
-func (j *job) logSizes() (sizes []int64) {
 	if j.logs == nil {
-		return nil
+		return sum
 	}
 	for _, row := range j.rows() {
 		for _, stream := range []int{output.Stdout, output.Stderr} {
 			if size, ok := j.logs.Size(row.LocalRank, stream); ok {
-				sizes = append(sizes, size)
+				sum += size
 			}
 		}
 	}
-	return sizes
+	return sum
 }
 
 const maxParallelInspections = 4
@@ -62,13 +46,7 @@ type inspection struct {
 	kernel  []string // kernel stack, if no better one is known
 }
 
-// reportHang reports what each rank is doing. If the job ends anyway it also requests stacks by signals that ranks
-// may not survive; their ends are reported afterwards, so that they do not look like the cause.
-func (j *job) reportHang(from, to cpuSample) {
-	j.report(wire.Inspect{Quiet: spec.Seconds(j.start.HangTimeout), Stop: j.start.HangStop, RAS: true}, from, to)
-}
-
-// inspect handles an Inspect frame: in a job with several nodes only the head can tell that it hangs.
+// inspect handles an Inspect frame.
 func (j *job) inspect(request wire.Inspect, done func()) {
 	<-j.startDone
 	from := sampleCPU(j.rankPIDs())
@@ -78,6 +56,8 @@ func (j *job) inspect(request wire.Inspect, done func()) {
 	})
 }
 
+// report reports what each rank is doing. If the job ends anyway it also requests stacks by signals that ranks may not
+// survive; their ends are reported afterwards, so that they do not look like the cause.
 func (j *job) report(request wire.Inspect, from, to cpuSample) {
 	if j.checksForMPI() {
 		j.checkForMPI(true)

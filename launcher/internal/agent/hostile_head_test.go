@@ -304,7 +304,7 @@ func odd(v victim) (list []wire.Message) {
 		func(s *wire.Start) { s.Window = -1 << 62 },
 		func(s *wire.Start) { s.Window = 1 << 62 },
 		func(s *wire.Start) { s.Attempt = -1 },
-		func(s *wire.Start) { s.HangTimeout, s.StoreReport = 1, 1 },
+		func(s *wire.Start) { s.StoreReport = 1 },
 		func(s *wire.Start) {
 			s.MPI = wire.MPI{Offered: true, Node: -1, NumRanks: -1, Worlds: []world.World{{}, {}}}
 		},

@@ -65,7 +65,6 @@ func (j *job) spawn() {
 	j.watchTorch()
 	j.watchStoreWaits()
 	j.watchMPI()
-	j.watchHang()
 	j.reapOrphans()
 	if err == nil {
 		j.agent.warmJoined(&j.start)

@@ -5,6 +5,7 @@ import (
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -41,20 +42,28 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	}
 	loads, err := process.Loads(j.rankPIDs())
 	m := wire.Used{Call: request.Call, At: time.Now()}
+	var keys map[int][]string
+	var waits map[int]*spec.MPIWait
+	if request.Signs {
+		m.Progress, m.Network, keys, waits = j.progress(), networkBytes(), j.keysWaitedFor(), j.mpi.waits()
+		if request.Stacks {
+			m.GPUs = j.gpuUse()
+		}
+	}
 	for _, row := range j.rows() {
 		r := j.rank(row.Rank)
 		if r == nil { // reaped
 			continue
 		}
-		u := wire.RankUsage{CPUTime: -1, Memory: -1, Printed: j.bytesPrinted(r)}
+		u := wire.RankUsage{CPUTime: -1, Memory: -1, IO: -1, Printed: j.bytesPrinted(r)}
 		if l := doing[row.Rank]; l != nil {
 			u.Activity = l.Activity
 		} else {
 			u.Activity = j.state(row.Rank, cpuSample{}, cpuSample{})
-			u.LastLine = j.lastOutputLine(row)
+			u.Keys, u.MPI, u.LastLine = keys[row.Rank], waits[row.Rank], j.lastOutputLine(row)
 		}
 		if load, known := loads[u.PID]; known && err == nil && r.end.Load() == nil {
-			u.CPUTime, u.Memory = load.CPU, load.Memory
+			u.CPUTime, u.Memory, u.IO = load.CPU, load.Memory, load.IO
 		}
 		m.Ranks = append(m.Ranks, u)
 	}

@@ -108,3 +108,26 @@ func union(a, b []Process) []Process {
 		return before
 	})
 }
+
+// Waiting returns the ranks of the job that have begun collectives that others of their communicator have not, and
+// whether any communicator is progressing.
+func (s *Status) Waiting() (ranks map[int]bool, progressing bool) {
+	ranks = map[int]bool{}
+	for i := range s.Communicators {
+		c := &s.Communicators[i]
+		progressing = progressing || c.Progressing
+		groups := c.progress()
+		if len(groups) == 0 {
+			continue
+		}
+		least := slices.MinFunc(groups, func(a, b *progress) int { return cmp.Compare(a.total(), b.total()) }).total()
+		for _, g := range groups {
+			for _, r := range g.ranks {
+				if r.World >= 0 && g.total() > least {
+					ranks[r.World] = true
+				}
+			}
+		}
+	}
+	return ranks, progressing
+}

@@ -81,7 +81,7 @@ var fromAgent = table{"agent", [numTypes]rule{
 	TypeCleanedUp:   {from: anyPeer, when: started, answers: []Type{TypeCleanup}, body: bodyList},
 	TypeSuspend:     {from: anyPeer, when: started | StateCleanedUp, answers: []Type{TypeSuspend}, body: bodyFew},
 	TypeHung: {
-		from: anyPeer, when: started | StateCleanedUp, answers: []Type{TypeStart, TypeInspect}, body: bodyRanks,
+		from: anyPeer, when: started | StateCleanedUp, answers: []Type{TypeInspect}, body: bodyRanks,
 	},
 	TypeStalled:    {from: anyPeer, when: started | StateCleanedUp, answers: []Type{TypeStart}, body: bodyRanks},
 	TypeUsed:       {from: anyPeer, when: started | StateCleanedUp, answers: []Type{TypeUsage}, body: bodyRanks},

@@ -107,13 +107,9 @@ type Start struct {
 	Attempt int
 	// StoreReport is how long ranks may wait in the store without progress before Stalled; 0: no limit.
 	StoreReport time.Duration
-	// HangTimeout is how long the job may make no progress before Hung; 0: no limit.
-	HangTimeout time.Duration
 	// Cgroup requests a cgroup of the job's own, if one can be made.
 	Cgroup bool
-	// HangStop reports that the job ends after Hung: ranks need not survive the inspection.
-	HangStop bool
-	MPI      MPI
+	MPI    MPI
 }
 
 // Row is one rank.
@@ -244,11 +240,10 @@ type Ping struct {
 type Pong struct {
 	Sent time.Time
 	At   time.Time
-	// Progress changes with every progress of the job on the node.
-	Progress int64
 }
 
-// Inspect requests what each rank does; Hung answers it. Stop reports that the job ends then, as Start.HangStop.
+// Inspect requests what each rank does; Hung answers it. Stop reports that the job ends then: ranks need not survive
+// the inspection.
 type Inspect struct {
 	Quiet spec.Seconds
 	Stop  bool
@@ -310,8 +305,7 @@ type Stalled struct {
 	RAS []byte
 }
 
-// Hung reports, once, that no rank has printed anything and nothing has changed in the store for a while, or answers
-// Inspect.
+// Hung answers Inspect.
 type Hung struct {
 	spec.Hang
 	// RAS is the answer of NCCL's RAS port, a ras.Status as JSON; empty: there was none.

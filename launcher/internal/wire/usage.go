@@ -11,6 +11,8 @@ type Usage struct {
 	Call int
 	// Stacks requests what each rank does, too, which takes a second.
 	Stacks bool
+	// Signs requests what changes with progress, too; with Stacks how busy the GPUs are.
+	Signs bool
 	// RAS requests the answer of NCCL's RAS port instead, which takes up to 6 seconds: of all ranks if All is set, else
 	// of the node's own.
 	RAS, All bool
@@ -25,13 +27,23 @@ type Used struct {
 	RAS      []byte
 	RASAddr  string
 	RASError string
+	// Progress changes with what ranks print and with the store. Network counts the bytes of all network interfaces.
+	Progress, Network int64
+	GPUs              []GPUUse
+}
+
+// GPUUse is how busy a GPU is, in percent.
+type GPUUse struct {
+	PCI  string
+	Busy int
 }
 
 // RankUsage is what one rank uses, with all processes of its session.
 type RankUsage struct {
-	// Activity has only Rank, PID, State and LastLine without Usage.Stacks.
+	// Activity has only Rank, PID, State and LastLine without Usage.Stacks, and with Usage.Signs its waits.
 	spec.Activity
 	CPUTime time.Duration // -1: not known
 	Memory  int64         // resident bytes, of which shared ones count for each process; -1: not known
 	Printed int64         // bytes of output so far; -1: it does not pass through the agent
+	IO      int64         // bytes read and written; -1: not known
 }

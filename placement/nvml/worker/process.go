@@ -27,8 +27,8 @@ func deadline(after time.Duration) <-chan error {
 }
 
 // run returns the output of the worker.
-func run(path, version string, giveUp <-chan error) ([]byte, error) {
-	command := exec.Command(path, Verb, version)
+func (p Program) run(path string, giveUp <-chan error) ([]byte, error) {
+	command := exec.Command(path, Verb, p.Version)
 	if path == Itself {
 		command.Args[0] = "gorun"
 	}
@@ -37,11 +37,15 @@ func run(path, version string, giveUp <-chan error) ([]byte, error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the worker ends with the thread that started it
 	defer runtime.UnlockOSThread()
-	if err := command.Start(); err != nil {
+	var worker Child = command
+	if p.Child != nil {
+		worker = p.Child(command)
+	}
+	if err := worker.Start(); err != nil {
 		return nil, reason(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
+	go func() { ended <- worker.Wait() }()
 	select {
 	case err := <-ended:
 		switch {

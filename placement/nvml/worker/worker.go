@@ -46,9 +46,17 @@ type Program struct {
 	Beside string
 	// Version is the required version. "" means any version with the same answer format.
 	Version string
+	// Child, if not nil, returns what starts and awaits the worker, in a process that reaps children of others.
+	Child func(worker *exec.Cmd) Child
 	// Slow, if not nil, is called on a separate goroutine if an answer takes so long that the user needs a
 	// message.
 	Slow func()
+}
+
+// Child starts and awaits a program.
+type Child interface {
+	Start() error
+	Wait() error
 }
 
 // SlowText is the message for Slow.
@@ -111,7 +119,7 @@ func (p Program) within(giveUp <-chan error) (gpufacts.Facts, error) {
 	if err != nil {
 		return gpufacts.Facts{}, fmt.Errorf("gorun did not query NVIDIA's library (%w)", err)
 	}
-	text, err := run(path, p.Version, giveUp)
+	text, err := p.run(path, giveUp)
 	if err != nil {
 		return gpufacts.Facts{}, fmt.Errorf("NVIDIA's library did not answer (%s: %w)", shown(path), err)
 	}

@@ -86,7 +86,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[job.StdinKind]():       {"rank", "all", "none", "some"},
 	reflect.TypeFor[job.LabelMode]():       {"auto", "always", "never"},
 	reflect.TypeFor[job.EarlyExit]():       {"allow", "warn", "fail"},
-	reflect.TypeFor[job.OnHang]():          {"stop", "report"},
+	reflect.TypeFor[job.OnHang]():          {"stop", "report", "stop-busy"},
 	reflect.TypeFor[placement.RankOrder](): {"round-robin", "span", "fill"},
 }
 

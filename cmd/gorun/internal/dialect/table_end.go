@@ -58,11 +58,12 @@ func endTable(p *Line) []Option {
 		},
 		{
 			Names: []string{"hang-timeout"}, Value: "D", Set: Parsed(&spec.HangTimeout, ParseDuration),
-			Help: "report what ranks do after D without output or progress (never)",
+			Help: "stop a job that prints nothing and does nothing for D (never)",
 		},
 		{
-			Names: []string{"on-hang"}, Value: "stop|report", Set: named(&spec.OnHang, "stop", "report"),
-			Help: "stop the job after --hang-timeout, or only report (stop)",
+			Names: []string{"on-hang"}, Value: "stop|report|stop-busy",
+			Set:  named(&spec.OnHang, "stop", "report", "stop-busy"),
+			Help: "stop after --hang-timeout, only report, or stop busy ranks, too (stop)",
 		},
 		{
 			Names: []string{"cgroup"}, Value: "auto|off", Set: Either(&spec.NoCgroup, "auto", "off"),

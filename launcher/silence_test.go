@@ -1,0 +1,73 @@
+package launcher
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/spec"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// A rank computes for 12 minutes while that on the other node waits in the store.
+func TestSilence(t *testing.T) {
+	for _, c := range []struct {
+		limit  time.Duration
+		onHang job.OnHang
+		want   []string
+		hangs  bool
+	}{
+		{0, job.HangStop, []string{
+			"nothing was printed and nothing happens for 16m: rank 0 sleeps, rank 1 waits in the store; `gorun stacks` shows " +
+				"where, `--hang-timeout 16m` ends such a job",
+		}, false},
+		{8 * time.Minute, job.HangStop, []string{
+			"nothing was printed for 8m, but this is no hang: rank 0 computes (50 % CPU), rank 1 waits in the store; " +
+				"`gorun stacks` shows where, `--on-hang stop-busy` ends such a job",
+		}, true},
+		{8 * time.Minute, job.HangStopBusy, nil, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h, far := growingHead(t)
+			h.inspected = make(chan answer[wire.Hung], len(h.nodes))
+			h.spec = Spec{SuspectAfter: 8 * time.Minute, HangTimeout: c.limit, OnHang: c.onHang}
+			var notes []string
+			h.settings.notice = func(n Notice) string {
+				if h.hang.Load() == nil { // else it is about the end
+					notes = append(notes, n.Text)
+				}
+				return ""
+			}
+			began := time.Now()
+			for i, link := range far {
+				go func() {
+					for f, err := link.Read(); err == nil; f, err = link.Read() {
+						var q wire.Usage
+						_ = f.Decode(&q)
+						rank := wire.RankUsage{Activity: spec.Activity{Rank: i, PID: 10 + i, State: "sleeping"}}
+						if i == 0 {
+							rank.CPUTime = min(time.Since(began), 12*time.Minute) / 2
+						} else {
+							rank.Keys = []string{"key"}
+						}
+						h.queries.receive(h.nodes[i], wire.Used{Call: q.Call, At: time.Now(), Ranks: []wire.RankUsage{rank}})
+					}
+				}()
+			}
+			h.watchHang()
+			time.Sleep(20 * time.Minute)
+			close(h.over)
+			h.stopTimers()
+			synctest.Wait()
+			assert.Equal(t, c.want, notes)
+			assert.Equal(t, c.hangs, h.hang.Load() != nil)
+			for _, n := range h.nodes {
+				require.NoError(t, n.link.Close())
+			}
+		})
+	}
+}
