@@ -88,7 +88,7 @@ func hangs(t *testing.T, j job) (text, stderr string, data hung) {
 }
 
 // oddOne matches the report about ranks if only rank 2 waits for data.
-var oddOne = regexp.MustCompile(`^  odd      rank 2: in os\.\(\*File\)\.Read .*; the other 3 ranks: in .*
+var oddOne = regexp.MustCompile(`^  verdict  rank 2: in file\.go:\d+ \(os\.\(\*File\)\.Read\); the other 3 ranks: in .*
   \[2\] .*; last line: ready
            │ os\.\(\*File\)\.Read \(file\.go:\d+\) \[IO wait\]
            │ gorun/internal/interop\.waitForData \(hang_test\.go:\d+\)

@@ -66,8 +66,8 @@ func (h *Hang) lines(most int) []string {
 	nccl := h.NCCL[:min(len(h.NCCL), hangNCCL)]
 	most -= (len(nccl) + hangFrames) / (1 + hangFrames) // a group has as many lines at most
 	groups := groupRanks(h.Ranks)
-	if odd := oddRanks(groups); odd != "" {
-		lines = append(lines, "  odd      "+odd)
+	if text := verdict(groups); text != "" {
+		lines = append(lines, "  verdict  "+text)
 	}
 	for _, g := range groups[:min(len(groups), most)] {
 		lines = append(lines, g.lines(hangFrames)...)
@@ -87,8 +87,8 @@ func (h *Hang) lines(most int) []string {
 // DescribeActivity describes what ranks do, as Hang.Lines but all of it.
 func DescribeActivity(ranks []spec.Activity) (lines []string) {
 	groups := groupRanks(ranks)
-	if odd := oddRanks(groups); odd != "" {
-		lines = []string{"odd      " + odd}
+	if text := verdict(groups); text != "" {
+		lines = []string{"verdict  " + text}
 	}
 	for _, g := range groups {
 		for _, line := range g.lines(len(g.Stack)) {
@@ -127,8 +127,14 @@ const noPySpy = "run `pip install py-spy`"
 type hangGroup struct {
 	spec.Activity
 	ranks []int
-	doing string
-	waits bool
+	situation
+}
+
+// situation is what ranks do, in words that are equal for ranks in the same situation.
+type situation struct {
+	doing      string // "in data.py:41 (next)", "waiting in all_reduce (train.py:6)"
+	collective string // the end of doing, if it is a collective operation: "all_reduce (train.py:6)"
+	waits      bool   // others may be what it waits for
 }
 
 func groupRanks(ranks []spec.Activity) (groups []*hangGroup) {
@@ -144,7 +150,7 @@ func groupRanks(ranks []spec.Activity) (groups []*hangGroup) {
 		g.ranks = append(g.ranks, r.Rank)
 	}
 	for _, g := range groups {
-		g.doing, g.waits = g.summary()
+		g.situation = g.summary()
 	}
 	slices.SortStableFunc(groups, compareOddity)
 	return groups
@@ -161,54 +167,106 @@ func compareOddity(a, b *hangGroup) int {
 	return -1
 }
 
-// oddRanks names the ranks that differ from the others: "rank 1: busy on a CPU; the other 3 ranks: waiting in
-// all_reduce". It is "" unless there are two kinds of ranks, and the fewer may keep the others waiting.
-func oddRanks(groups []*hangGroup) string {
+// verdict names the ranks that differ from the others: "rank 1 never reached all_reduce (train.py:6); it is in
+// data.py:41 (next)". It is "" unless they may keep the others waiting.
+func verdict(groups []*hangGroup) string {
 	var kinds []*hangGroup
 	for _, g := range groups {
 		i := slices.IndexFunc(kinds, func(k *hangGroup) bool { return k.doing == g.doing })
 		if i < 0 {
-			i, kinds = len(kinds), append(kinds, &hangGroup{doing: g.doing, waits: g.waits})
+			i, kinds = len(kinds), append(kinds, &hangGroup{situation: g.situation})
 		}
 		kinds[i].ranks = append(kinds[i].ranks, g.ranks...)
 	}
+	for _, k := range kinds {
+		slices.Sort(k.ranks)
+	}
 	slices.SortStableFunc(kinds, compareOddity)
-	if len(kinds) != 2 || kinds[0].waits && !kinds[1].waits ||
-		len(kinds[0].ranks) == len(kinds[1].ranks) && kinds[0].waits == kinds[1].waits {
+	if len(kinds) < 2 {
 		return ""
 	}
-	slices.Sort(kinds[0].ranks)
-	others := rankNames(kinds[1].ranks)
-	if n := len(kinds[1].ranks); n > 1 {
+	odd, most := kinds[:len(kinds)-1], kinds[len(kinds)-1]
+	switch {
+	case most.collective != "" && !slices.ContainsFunc(odd, func(k *hangGroup) bool { return k.waits }):
+		return absentRanks(odd, len(most.ranks), most.collective)
+	case len(odd) > 1, odd[0].waits && !most.waits,
+		len(odd[0].ranks) == len(most.ranks) && odd[0].waits == most.waits:
+		return ""
+	}
+	others := rankNames(most.ranks)
+	if n := len(most.ranks); n > 1 {
 		others = fmt.Sprintf("the other %d ranks", n)
 	}
-	return fmt.Sprintf("%s: %s; %s: %s", rankNames(kinds[0].ranks), kinds[0].doing, others, kinds[1].doing)
+	return fmt.Sprintf("%s: %s; %s: %s", rankNames(odd[0].ranks), odd[0].doing, others, most.doing)
 }
 
-// summary says what a group does in words that are equal for ranks in the same situation, and whether others may be
-// what it waits for.
-func (g *hangGroup) summary() (doing string, waits bool) {
+// absentRanks names ranks that a collective operation lacks, if fewer than those that wait in it.
+func absentRanks(odd []*hangGroup, waiting int, collective string) string {
+	var all []int
+	for _, k := range odd {
+		all = append(all, k.ranks...)
+	}
+	slices.Sort(all)
+	if len(all) > waiting {
+		return ""
+	}
+	var parts []string
+	for _, k := range odd[:min(len(odd), hangGroups)] {
+		subject, verb, ended := rankNames(k.ranks), " is ", " has "
+		if len(odd) == 1 {
+			subject = "it"
+		}
+		if len(k.ranks) > 1 {
+			subject, verb, ended = strings.Replace(subject, "it", "they", 1), " are ", " have "
+		}
+		if strings.HasPrefix(k.doing, "ended") {
+			verb = ended
+		}
+		parts = append(parts, subject+verb+k.doing)
+	}
+	return rankNames(all) + " never reached " + collective + "; " + strings.Join(parts, ", ")
+}
+
+// summary says what a group does.
+func (g *hangGroup) summary() situation {
+	if !inKernel(g.Stack) {
+		if function, place := collectiveCall(g.Stack); function != "" {
+			call := clip(function, longestKey) + " (" + clip(place, longestKey) + ")"
+			return situation{"waiting in " + call, call, true}
+		}
+	}
 	switch {
 	case len(g.Keys) > 0:
-		return "waiting in the store", true
+		return situation{doing: "waiting in the store", waits: true}
 	case g.MPI != nil:
-		return strings.Replace(waitText(g.MPI), "waits", "waiting", 1), true
+		return situation{doing: strings.Replace(waitText(g.MPI), "waits", "waiting", 1), waits: true}
 	case len(g.Stack) > 0 && !inKernel(g.Stack):
-		if function := InCollective(g.Stack); function != "" {
-			return "waiting in " + function, true
+		function, place := cutFrame(g.Stack[0])
+		if place != "" {
+			function = place + " (" + function + ")"
 		}
-		return "in " + clip(g.Stack[0], longestKey), false
+		return situation{doing: "in " + clip(function, longestKey)}
 	case g.CPU > busyCPU:
-		return "busy on a CPU", false
+		return situation{doing: "busy on a CPU"}
 	case strings.Contains(g.Wait, "nanosleep"):
-		return "sleeping for a set time", false
+		return situation{doing: "sleeping for a set time"}
 	}
 	for _, part := range []string{"futex", "poll", "select", "sk_wait", "wait_woken", "unix_stream"} {
 		if strings.Contains(g.Wait, part) {
-			return "waiting for a thread or connection", true
+			return situation{doing: "waiting for a thread or connection", waits: true}
 		}
 	}
-	return strings.TrimSuffix(g.State+" in "+clip(g.Wait, longestKey), " in "), false
+	return situation{doing: strings.TrimSuffix(g.State+" in "+clip(g.Wait, longestKey), " in ")}
+}
+
+// cutFrame splits "step (train.py:6) [running]" into a function and its place.
+func cutFrame(frame string) (function, place string) {
+	at := strings.LastIndex(frame, " (")
+	if at < 0 {
+		return frame, ""
+	}
+	place, _, _ = strings.Cut(frame[at+2:], ")")
+	return frame[:at], place
 }
 
 // activityKey is equal for ranks that do the same. For ranks with a stack it makes no difference whether they slept in

@@ -2,11 +2,13 @@ package job
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"gorun/launcher/internal/spec"
 )
@@ -28,7 +30,7 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"hang: no output and no rendezvous progress for 1m30s (--hang-timeout)",
-		"  odd      rank 5: in load (a.py:9); the other 7 ranks: waiting in the store",
+		"  verdict  rank 5: in a.py:9 (load); the other 7 ranks: waiting in the store",
 		"  [5]      running, 99 % CPU; last line: loading shard 5",
 		"           │ load (a.py:9)",
 		`  [0-4,6-7] sleeping, 0 % CPU, waits in the store for "init/5"`,
@@ -36,33 +38,37 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	}, h.Lines())
 }
 
+// Each case in the file has a line per rank, "STATE CPU [WAIT]: FRAME < FRAME", the innermost first, and ends with the
+// verdict.
+func TestVerdict(t *testing.T) {
+	text, err := os.ReadFile("testdata/verdicts.txt")
+	require.NoError(t, err)
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		lines, want, ok := strings.Cut(block, "\n= ")
+		require.True(t, ok, block)
+		var ranks []spec.Activity
+		for line := range strings.SplitSeq(lines, "\n") {
+			r := spec.Activity{Rank: len(ranks)}
+			head, frames, _ := strings.Cut(line, ":")
+			_, err := fmt.Sscan(head+" -", &r.State, &r.CPU, &r.Wait)
+			require.NoError(t, err, line)
+			if r.Wait = strings.Trim(r.Wait, "-"); frames != "" {
+				r.Stack = strings.Split(frames[1:], " < ")
+			}
+			ranks = append(ranks, r)
+		}
+		assert.Equal(t, strings.Trim(want, "-"), verdict(groupRanks(ranks)), lines)
+	}
+}
+
 // The rank that others may wait for comes first, and the kernel's frames take one line.
-func TestOddRanks(t *testing.T) {
+func TestDescriptionOfActivity(t *testing.T) {
 	futex := spec.Activity{
 		State: "sleeping", Wait: "futex_do_wait", Stack: []string{"futex_do_wait (kernel)", "__x64_sys_futex (kernel)"},
 	}
-	asleep := spec.Activity{State: "sleeping", Wait: "hrtimer_nanosleep"}
-	reduces := spec.Activity{State: "sleeping", Wait: "futex_do_wait", Stack: []string{
-		"all_reduce (torch/distributed/distributed_c10d.py:9)", "wrapper (torch/distributed/c10d_logger.py:8)", "f (a.py:3)",
-	}}
-	busy, loads := spec.Activity{State: "running", CPU: 99}, spec.Activity{Stack: []string{"load (a.py:7)"}}
-	stuck := spec.Activity{State: "uninterruptible", Wait: "nfs"}
-	for want, ranks := range map[string][]spec.Activity{
-		"rank 1: sleeping for a set time; rank 0: waiting for a thread or connection":  {futex, asleep},
-		"rank 2: busy on a CPU; the other 3 ranks: waiting for a thread or connection": {futex, futex, busy, futex},
-		"ranks [0,3]: in load (a.py:7); the other 2 ranks: waiting in all_reduce":      {loads, reduces, reduces, loads},
-		"rank 0: uninterruptible in nfs; the other 2 ranks: sleeping for a set time":   {stuck, asleep, asleep},
-
-		"": {busy, busy, futex}, // which waits for the others
-	} {
-		for i := range ranks {
-			ranks[i].Rank = i
-		}
-		assert.Equal(t, want, oddRanks(groupRanks(ranks)))
-	}
-	asleep.Rank = 1
+	asleep := spec.Activity{Rank: 1, State: "sleeping", Wait: "hrtimer_nanosleep"}
 	assert.Equal(t, []string{
-		"odd      rank 1: sleeping for a set time; rank 0: waiting for a thread or connection",
+		"verdict  rank 1: sleeping for a set time; rank 0: waiting for a thread or connection",
 		"[1]      sleeping in hrtimer_nanosleep, 0 % CPU", "[0]      sleeping in futex_do_wait, 0 % CPU",
 		"         │ futex_do_wait < __x64_sys_futex (kernel)",
 	}, DescribeActivity([]spec.Activity{futex, asleep}))
@@ -123,7 +129,7 @@ func hungReport(n int) string {
 
 func TestReportOfAHang(t *testing.T) {
 	const heading = "gorun: hang: no output and no rendezvous progress for 5m (--hang-timeout)\n"
-	const odd = "  odd      rank 2: waiting for a thread or connection; the other %d ranks: waiting in the store\n" +
+	const odd = "  verdict  rank 2: waiting for a thread or connection; the other %d ranks: waiting in the store\n" +
 		"  [2]      sleeping in unix_stream_read_generic, 1 %% CPU; last line: loading shard 2\n"
 	const many = ` sleeping in futex_do_wait, 1 % CPU, waits in the store for "epoch/7"; last line: epoch 7
            │ main.exchange (main.go:31) [chan receive]

@@ -110,17 +110,30 @@ func NewSilence(ranks []Signs) (s Silence) {
 // InCollective returns the function of a library for collectives that a stack is in, "" for none. The innermost frame
 // comes first.
 func InCollective(stack []string) string {
-	for _, frame := range slices.Backward(stack) {
-		function, place, _ := strings.Cut(frame, " (")
+	function, _ := collectiveCall(stack)
+	return function
+}
+
+// collectiveCall returns the outermost such function, and the place of its call: "all_reduce", "train.py:6".
+func collectiveCall(stack []string) (function, place string) {
+	for i, frame := range slices.Backward(stack) {
+		function, place = cutFrame(frame)
 		switch {
 		case strings.HasPrefix(place, "torch/distributed/") && function != "wrapper": // c10d_logger.py
-			return function
 		case strings.HasPrefix(function, "MPI_"), strings.HasPrefix(function, "PMPI_"),
 			strings.HasPrefix(function, "gloo::"), strings.HasPrefix(function, "gorun/comm."):
-			return strings.TrimPrefix(function, "P")
+			function = strings.TrimPrefix(function, "P")
+		default:
+			continue
 		}
+		for _, caller := range stack[i+1:] {
+			if name, outside := cutFrame(caller); name != "wrapper" {
+				return function, outside
+			}
+		}
+		return function, place
 	}
-	return ""
+	return "", ""
 }
 
 // HangWatch counts checks of a job that prints nothing. It measures no time: a job that was suspended (Ctrl-Z, and fg
