@@ -234,9 +234,9 @@ func TestRank(t *testing.T) {
 		}
 	}
 	r := &row{setting: setting{ranks: 1, sessions: map[string]*session{ours: s}}, operation: "allreduce", bytes: 64}
-	c := &callComparison{bench: &bench{rounds: 1}, probe: newProbe(0), rounds: 2, batch: time.Millisecond}
+	c := &callComparison{bench: &bench{rounds: 1}, rounds: 2, batch: time.Millisecond}
 	require.NoError(t, r.measure(c, newReport("")))
-	require.GreaterOrEqual(t, len(r.figures[ours].all), 2, "more where few were fast")
+	require.Len(t, r.figures[ours].all, 2)
 	require.Positive(t, r.figures[allocated].figure(samples.min))
 
 	_, err = startSession("", "true", 2, exec.Command("/bin/true"))
@@ -273,18 +273,15 @@ func TestExpectedResults(t *testing.T) {
 	}
 }
 
-// Batches in slow moments do not count beside others, the writes are subtracted, and comm is compared with the best
-// rival.
+// The writes are subtracted, and comm is compared with the best rival.
 func TestCollectiveRows(t *testing.T) {
 	f := &figures{calls: 1}
-	f.add(timing{total: 30 * time.Microsecond, writing: 4 * time.Microsecond}, false)
-	require.InDelta(t, 26, f.figure(samples.min), 1e-9)
-	f.add(timing{total: 20 * time.Microsecond, writing: 2 * time.Microsecond}, true)
-	f.add(timing{total: 22 * time.Microsecond, writing: 3 * time.Microsecond}, true)
+	f.add(timing{total: 20 * time.Microsecond, writing: 2 * time.Microsecond})
+	f.add(timing{total: 22 * time.Microsecond, writing: 3 * time.Microsecond})
 	require.Equal(t, "18.0 / 20.0", f.String())
 	even := func(us time.Duration) *figures {
 		f := &figures{calls: 1}
-		f.add(timing{total: us * time.Microsecond}, true)
+		f.add(timing{total: us * time.Microsecond})
 		return f
 	}
 	table := newReport("")
@@ -301,8 +298,8 @@ func TestCollectiveRows(t *testing.T) {
 		r.write(table)
 	}
 	for i, want := range []string{
-		"2 allreduce 65536 20.0 / 20.0 40.0 / 40.0 - 30.0 / 30.0 - 0.67 0.67 ≤ 0.67 ok 0.00 ",
-		"1 sendrecv 1048576 101 / 101 - 90.0 / 90.0 - 80.0 / 80.0 1.12 1.12 ≤ 1 miss 0.00 ",
+		"2 allreduce 65536 20.0 / 20.0 40.0 / 40.0 - 30.0 / 30.0 - 0.67 0.67 ≤ 0.67 ok 0.00",
+		"1 sendrecv 1048576 101 / 101 - 90.0 / 90.0 - 80.0 / 80.0 1.12 1.12 ≤ 1 miss 0.00",
 	} {
 		require.Equal(t, want, strings.Join(table.Rows[i], " "))
 	}

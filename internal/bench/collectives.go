@@ -42,10 +42,9 @@ const (
 // within seconds. A batch is the same loop in Go, C and Python (see csrc/commloop.h): before each call, it writes a
 // float into every cache line of the input, since pages that were never written all map the kernel's zero page, and
 // unmodified lines stay in both CPUs' caches. The writes are also timed alone and subtracted. A batch takes as long
-// as its slowest rank. Between batches, a probe checks that the machine is fast.
+// as its slowest rank.
 type callComparison struct {
 	*bench
-	probe   *probe
 	rounds  int
 	batch   time.Duration
 	program map[string]string // by peer
@@ -54,16 +53,16 @@ type callComparison struct {
 }
 
 func collectives(b *bench) error {
-	c := &callComparison{bench: b, rounds: 9, batch: 20 * time.Millisecond, probe: newProbe(2 * time.Minute)}
+	c := &callComparison{bench: b, rounds: 9, batch: 20 * time.Millisecond}
 	ranks, each := []int{2, 4}, []int{1, 2}
 	sizes := []int{4, 8, 64, 256, kib, 4 * kib, 16 * kib, 64 * kib, 256 * kib, mib, 4 * mib, 16 * mib, 64 * mib}
 	hostSizes := []int{4, 4 * kib, 64 * kib, mib, 64 * mib}
 	if b.quick {
-		c.rounds, c.batch, c.probe.patience = 3, 8*time.Millisecond, 8*time.Second
+		c.rounds, c.batch = 3, 8*time.Millisecond
 		each, sizes = nil, []int{8, 4 * kib, 64 * kib, mib, 16 * mib, 64 * mib}
 	}
 	table := b.table("collectives of float32, µs a call: minimum / median", "ranks", "operation", "bytes", "comm",
-		"Open MPI", "MPICH", "Gloo", "engine", "comm/best min", "median", "target", "verdict", "allocations", "")
+		"Open MPI", "MPICH", "Gloo", "engine", "comm/best min", "median", "target", "verdict", "allocations")
 	c.findPeers(table)
 	for _, n := range ranks {
 		if b.selects(n) {
@@ -76,7 +75,6 @@ func collectives(b *bench) error {
 			}
 		}
 	}
-	table.note("a flag takes %d ns to the other CPU and back in fast moments", c.probe.usual().Nanoseconds())
 	if len(each) == 0 {
 		return nil
 	}
@@ -135,7 +133,7 @@ func (c *callComparison) localCommands(name string, ranks, bytes int) []*exec.Cm
 func (c *callComparison) betweenHosts(each, sizes []int) error {
 	table := c.table("between two hosts (network namespaces), µs a call: minimum / median; pingpong is there and back",
 		"ranks a host", "operation", "bytes", "comm", "Open MPI", "MPICH", "Gloo", "raw TCP", "comm/best min", "median",
-		"target", "verdict", "allocations", "")
+		"target", "verdict", "allocations")
 	err := testneeds.FindHosts()
 	if err == nil {
 		c.hosts, err = testhosts.Start(testhosts.Config{Hosts: 2})
@@ -267,17 +265,15 @@ func (c *callComparison) measure(table *report, s setting, operations []string, 
 	return nil
 }
 
-// measure interleaves the peers' batches until all have enough in fast moments, or after twice as many rounds. It
-// drops a peer that fails, unless that is comm.
+// measure interleaves the peers' batches. It drops a peer that fails, unless that is comm.
 func (r *row) measure(c *callComparison, table *report) error {
 	r.figures = map[string]*figures{}
 	names := slices.Sorted(maps.Keys(r.sessions))
 	if r.each == 0 && (r.operation == "allreduce" || r.operation == "reducescatter") {
 		names = append(names, allocated)
 	}
-	enough, more := c.scale(c.rounds), c.nextRow(2*c.rounds)
-	for round := 0; more(round) && (round < enough || r.fast() < enough); round++ {
-		before := c.probe.awaitFast()
+	more := c.nextRow(c.rounds)
+	for round := 0; more(round); round++ {
 		for turn := range names {
 			name := names[(turn+round)%len(names)]
 			s := r.sessions[name]
@@ -287,27 +283,23 @@ func (r *row) measure(c *callComparison, table *report) error {
 			if s == nil {
 				continue
 			}
-			after, err := r.runBatch(c, name, s, before)
-			switch {
-			case err == nil:
-				before = after
-			case s.name == ours:
+			err := r.runBatch(c, name, s)
+			if err != nil && s.name == ours {
 				return err
-			default:
+			}
+			if err != nil {
 				table.note("left out from there on: %v", err)
 				s.close()
 				delete(r.sessions, name)
 				delete(r.figures, name)
-				before = c.probe.read()
 			}
 		}
 	}
 	return nil
 }
 
-// runBatch adds a batch of a peer and a reading of the probe after it.
-func (r *row) runBatch(c *callComparison, name string, s *session, before time.Duration,
-) (after time.Duration, err error) {
+// runBatch adds a batch of a peer.
+func (r *row) runBatch(c *callComparison, name string, s *session) (err error) {
 	t := task{operation: r.operation, bytes: r.bytes}
 	if name == allocated {
 		t.shared = 1
@@ -316,49 +308,40 @@ func (r *row) runBatch(c *callComparison, name string, s *session, before time.D
 	if f == nil {
 		f = &figures{}
 		if f.calls, err = s.calibrate(t, c.batch); err != nil {
-			return 0, err
+			return err
 		}
 		r.figures[name] = f
 	}
 	t.calls, t.warm = f.calls, f.calls/10+1
 	a, err := s.run(t)
-	after = c.probe.read()
 	if err == nil {
-		f.add(a, c.probe.fast(before) && c.probe.fast(after))
+		f.add(a)
 	}
-	return after, err
+	return err
 }
 
 // figures are a peer's batches of a row, in microseconds per call.
 type figures struct {
-	calls       int     // in a batch
-	all, good   samples // good ones are from fast moments
+	calls       int // in a batch
+	all         samples
 	writing     samples // of the input, which is subtracted
 	allocations samples // per call
 }
 
-// add adds a batch; fast says that the machine was fast.
-func (f *figures) add(a timing, fast bool) {
+// add adds a batch.
+func (f *figures) add(a timing) {
 	perCall := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(f.calls) }
 	f.writing = append(f.writing, perCall(a.writing))
 	f.allocations = append(f.allocations, float64(a.allocations)/float64(f.calls))
 	f.all = append(f.all, perCall(a.total))
-	if fast {
-		f.good = append(f.good, perCall(a.total))
-	}
 }
 
-// figure returns a minimum or median without the writes: of the good batches, or of all if none exist. It
-// is 0 without batches.
+// figure returns a minimum or median without the writes. It is 0 without batches.
 func (f *figures) figure(of func(samples) float64) float64 {
 	if f == nil || len(f.all) == 0 {
 		return 0
 	}
-	counted := f.good
-	if len(counted) == 0 {
-		counted = f.all
-	}
-	return max(of(counted)-f.writing.min(), 0.001)
+	return max(of(f.all)-f.writing.min(), 0.001)
 }
 
 func (f *figures) String() string {
@@ -366,17 +349,6 @@ func (f *figures) String() string {
 		return "-"
 	}
 	return number(f.figure(samples.min)) + " / " + number(f.figure(samples.median))
-}
-
-// fast returns the number of good batches of the peer with the fewest.
-func (r *row) fast() int {
-	least := -1
-	for _, f := range r.figures {
-		if least < 0 || len(f.good) < least {
-			least = len(f.good)
-		}
-	}
-	return max(least, 0)
 }
 
 // best returns the lowest figure of the rivals, or 0.
@@ -420,12 +392,8 @@ func (r *row) write(table *report) {
 		if best > 0 {
 			reached = verdict(mine <= target*best, median <= target*bestMedian)
 		}
-		slow := ""
-		if r.fast() < len(f.all)/2 {
-			slow = fmt.Sprintf("slow machine: %d of %d batches count", r.fast(), len(f.all))
-		}
 		table.row(ranks, title, r.bytes, f, r.figures[openMPI], r.figures[mpich], r.figures[gloo], bare,
 			ratio(mine, best), ratio(median, bestMedian), goal{ratio: target}, reached,
-			fmt.Sprintf("%.2f", f.allocations.min()), slow)
+			fmt.Sprintf("%.2f", f.allocations.min()))
 	}
 }
