@@ -53,7 +53,6 @@ type linter struct {
 	library  Found
 	findings [][]Finding // by setting
 	speller  *speller
-	slips    *slips
 	// looks counts comparisons of two settings.
 	looks int
 }
@@ -144,10 +143,7 @@ func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
 // slip checks for a misspelling of another library's variable, at most one letter off. More distant names may
 // be valid: programs read names that the database lacks.
 func (l *linter) slip(at int, a Assignment, pattern bool) {
-	if l.slips == nil {
-		l.slips = newSlips(append(Names(), contract[:]...))
-	}
-	if meant := l.slips.of(a.Name, pattern); meant != "" {
+	if meant := l.spelling().slip(a.Name, pattern); meant != "" {
 		l.add(at, a, ProblemUnknown, "no library that gorun knows reads such a variable", "Did you mean "+meant+"?")
 	}
 }
@@ -165,8 +161,13 @@ func (l *linter) nearest(name string) []string {
 			return []string{"NCCL_" + rest}
 		}
 	}
+	return l.spelling().nearest(name)
+}
+
+// spelling returns the names that some library reads.
+func (l *linter) spelling() *speller {
 	if l.speller == nil {
-		known := Names()
+		known := append(Names(), contract[:]...)
 		for _, newer := range l.library.Names {
 			if _, found := Lookup(newer); !found {
 				known = append(known, newer)
@@ -174,7 +175,7 @@ func (l *linter) nearest(name string) []string {
 		}
 		l.speller = newSpeller(known)
 	}
-	return l.speller.nearest(name)
+	return l.speller
 }
 
 // Names returns the names of all variables that some library reads, without patterns, in the order of the

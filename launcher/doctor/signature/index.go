@@ -89,19 +89,14 @@ func (f *filter) excludes(line []byte) bool {
 	if len(line) > MaxLine {
 		return false
 	}
-	f.low, f.hits = append(f.low[:0], line...), f.hits[:0]
-	var gram uint32
-	for i, c := range line {
-		c = f.plain[c]
-		if c == 0 {
+	f.low = f.low[:0]
+	for _, c := range line {
+		if c = f.plain[c]; c == 0 {
 			return false
 		}
-		f.low[i] = c
-		gram = gram>>8 | uint32(c)<<24
-		if h := hash(gram); f.maybe[h>>6]&(1<<(h&63)) != 0 {
-			f.hits = append(f.hits, f.grams[gram]...)
-		}
+		f.low = append(f.low, c)
 	}
+	f.hits = f.candidates(f.low, f.hits[:0])
 	for _, hit := range f.hits {
 		if bytes.Contains(f.low, f.signatures[hit.signature].patterns[hit.pattern].longest) {
 			return false
@@ -110,23 +105,25 @@ func (f *filter) excludes(line []byte) bool {
 	return !f.vague.last[string(lastWord(bytes.TrimRight(f.low, " .!")))]
 }
 
+// candidates adds the patterns of which a line in lower case has the four bytes.
+func (x *index) candidates(low []byte, to []place) []place {
+	var gram uint32
+	for _, c := range low {
+		gram = gram>>8 | uint32(c)<<24
+		if h := hash(gram); x.maybe[h>>6]&(1<<(h&63)) != 0 {
+			to = append(to, x.grams[gram]...)
+		}
+	}
+	return to
+}
+
 // find returns the signatures that match a line, most telling first and then in the order of the database.
 func (x *index) find(line string) []Match {
 	if len(line) > MaxLine {
 		line = line[:MaxLine]
 	}
 	low := lower(line)
-	var candidates []place
-	var seen []uint32
-	for i := 0; i+4 <= len(low); i++ {
-		gram := gramOf(low, i)
-		if h := hash(gram); x.maybe[h>>6]&(1<<(h&63)) != 0 && !slices.Contains(seen, gram) {
-			candidates, seen = append(candidates, x.grams[gram]...), append(seen, gram)
-		}
-	}
-	if candidates == nil {
-		return nil
-	}
+	candidates := x.candidates([]byte(low), nil)
 	slices.SortFunc(candidates, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.signature, b.signature), cmp.Compare(a.pattern, b.pattern))
 	})
