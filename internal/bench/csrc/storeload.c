@@ -31,8 +31,7 @@ static const char usage[] =
 	"          With several -s the servers take turns within each round. A line a turn: op, server (0 is the first -s),\n"
 	"          operations, seconds, cpu.\n"
 	"  join    \"the world joins\": -c clients connect, VALIDATE, PING, ADD, WAIT until all have come, then GET -n times:\n"
-	"          seconds until the last has its last answer, cpu, the longest pause between two answers, and the longest from a\n"
-	"          client's connect to its first answer.\n"
+	"          seconds until the last has its last answer, cpu, and the longest pause between two answers.\n"
 	"  fanout  -c clients WAIT for a key, one more SETs it to -b bytes, all GET it: seconds from the SET until all have it, cpu.\n"
 	"  tail    one connection GETs for -t ms while -c others do nothing else: samples, p50 and p99 in seconds.\n"
 	"  idle    -c connections, greeted and then silent, until standard input ends: a line when they stand.\n"
@@ -44,8 +43,7 @@ static const char usage[] =
 	"  -t MILLISECONDS     default 250\n"
 	"  -w MILLISECONDS     default 50\n"
 	"  -n COUNT            operations instead of a time; in join GETs a client, default 100\n"
-	"  -b BYTES            of fanout's value, default 8388608\n"
-	"  -a ADDRESS          the first source address, default 127.0.0.1; each 12,000 connections take the next\n";
+	"  -b BYTES            of fanout's value, default 8388608\n";
 
 enum { SERVERS = 4, EVENTS = 512, CONNECTING = 1024, PATIENCE = 60, PER_SOURCE = 12000 };
 
@@ -53,7 +51,6 @@ struct client {
 	int fd, step;
 	unsigned turn;
 	uint64_t missing; /* bytes of the answer that are still to come */
-	double begun;
 	struct server *server;
 };
 
@@ -73,7 +70,6 @@ static int connections = 16, rounds = 1;
 static long measure_ms = 250, warm_ms = 50, count;
 static uint64_t bytes = 8 << 20;
 static char all_ops[] = "set,get,add,check,waitget,multiget", *op_names = all_ops;
-static struct in_addr first_source;
 static const struct op *doing;
 static char prefix[64];                   /* of keys of this run alone */
 static unsigned char scratch[256 << 10]; /* what was received last */
@@ -121,7 +117,7 @@ static const struct op *op_named(const char *name) {
 static int dial(const struct server *s, int index, int flags) {
 	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 	struct linger reset = {1, 0}; /* a connection that is reset leaves no TIME_WAIT: the next round finds its ports free */
-	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(ntohl(first_source.s_addr) + (uint32_t)(index / PER_SOURCE))};
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + (uint32_t)(index / PER_SOURCE))};
 
 	if (fd < 0)
 		fail("socket %d of %d", index, connections);
@@ -248,7 +244,7 @@ static void gather(struct server *s, int clients) {
 	while (begun < clients || s->busy > 0) {
 		for (; begun < clients && s->busy < CONNECTING; begun++, s->busy++) {
 			struct client *c = &s->clients[begun];
-			*c = (struct client){.fd = dial(s, begun, SOCK_NONBLOCK), .server = s, .turn = (unsigned)begun, .begun = now()};
+			*c = (struct client){.fd = dial(s, begun, SOCK_NONBLOCK), .server = s, .turn = (unsigned)begun};
 			watch(c, EPOLL_CTL_ADD, EPOLLOUT);
 		}
 		turn(s);
@@ -342,7 +338,7 @@ enum { AT_PING, AT_ADD, AT_WAIT, AT_GET };
 
 static char all_here[96], arrivals[96];
 static int finished;
-static double last_answer, longest_pause, longest_welcome;
+static double last_answer, longest_pause;
 
 /* arrive follows the answer to ADD: the last to come sets the key that all wait for. */
 static void arrive(struct client *c) {
@@ -363,7 +359,6 @@ static void next_step(struct client *c) {
 	last_answer = at;
 	switch (c->step) {
 	case AT_PING:
-		longest_welcome = at - c->begun > longest_welcome ? at - c->begun : longest_welcome;
 		c->server->busy--;
 		p = put_number(put_text(put_byte(p, ADD), arrivals), 1);
 		ask(c, b, (size_t)(p - b), 8);
@@ -395,8 +390,8 @@ static void run_join(struct server *s) {
 	while (finished < connections)
 		turn(s);
 	double end = now();
-	printf("{\"clients\":%d,\"seconds\":%.6f,\"cpu\":%.6f,\"pause\":%.6f,\"welcome\":%.6f}\n", connections, end - begin,
-	       cpu(s) - spent, longest_pause, longest_welcome);
+	printf("{\"clients\":%d,\"seconds\":%.6f,\"cpu\":%.6f,\"pause\":%.6f}\n", connections, end - begin,
+	       cpu(s) - spent, longest_pause);
 }
 
 /* fanout */
@@ -559,7 +554,7 @@ static long positive(const char *text) {
 }
 
 static void options(int argc, char **argv) {
-	for (int option; (option = getopt(argc, argv, "s:c:o:r:t:w:n:b:a:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "s:c:o:r:t:w:n:b:")) != -1;) {
 		switch (option) {
 		case 's': add_server(optarg); break;
 		case 'c': connections = (int)positive(optarg); break;
@@ -569,10 +564,6 @@ static void options(int argc, char **argv) {
 		case 'w': warm_ms = positive(optarg); break;
 		case 'n': count = positive(optarg); break;
 		case 'b': bytes = (uint64_t)positive(optarg); break;
-		case 'a':
-			if (inet_aton(optarg, &first_source))
-				break;
-			/* fall through */
 		default: misused("no such option, or no such value");
 		}
 	}
@@ -589,7 +580,6 @@ int main(int argc, char **argv) {
 	if (argc < 2)
 		misused("no mode");
 	mode = argv[1];
-	first_source.s_addr = htonl(INADDR_LOOPBACK);
 	options(argc - 1, argv + 1);
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
 		files.rlim_cur = files.rlim_max;
