@@ -191,11 +191,7 @@ func missing(t *testing.T, f fleet) {
 func externalPrograms(t *testing.T, f fleet) {
 	pids := map[string]int{}
 	for _, host := range []string{"h1", "h2"} { // the first process of a host is the ancestor of all others
-		text, err := os.ReadFile(filepath.Join(f.Dir(), testhosts.StateFile))
-		require.NoError(t, err)
-		var state struct{ Hosts []struct{ PID int } }
-		require.NoError(t, json.Unmarshal(text, &state))
-		pids[host] = state.Hosts[slices.Index(f.Hosts(), host)+1].PID
+		pids[host] = f.PID(host)
 	}
 	enter := f.write(t, "enter", fmt.Sprintf("#!/bin/sh\nhost=$1; shift\ncase $host in h1) pid=%d;; h2) pid=%d;; esac\n"+
 		"exec nsenter -t $pid -n -u -i -m -p -- \"$@\"\n", pids["h1"], pids["h2"]))

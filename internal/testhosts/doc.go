@@ -24,5 +24,5 @@
 //
 // The command in cmd/testhosts does the same by hand:
 //
-//	go run ./internal/testhosts/cmd/testhosts up 4
+//	go run ./internal/testhosts/cmd/testhosts 4
 package testhosts

@@ -1,9 +1,9 @@
 # The first process of a host, in its new namespaces: it gives the host what is its own, says "ready", and then stays for as long as
-# the host lives. Arguments: host, state folder, private home (0 or 1), private /tmp, own /etc/hosts, detached, folders to keep visible.
+# the host lives. Arguments: host, state folder, private home (0 or 1), private /tmp, own /etc/hosts, folders to keep visible.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
-host=$1 state=$2 private_home=$3 private_tmp=$4 names=$5 detached=$6
-shift 6
+host=$1 state=$2 private_home=$3 private_tmp=$4 names=$5
+shift 5
 own=$state/$host
 
 mount --make-rprivate /
@@ -65,7 +65,6 @@ echo ready || :
 exec >/dev/null 2>&1
 cd /
 # With SIGCHLD ignored, the kernel itself reaps what becomes an orphan on the host.
-[ "$detached" = 0 ] || exec env --ignore-signal=CHLD sleep infinity
 # Standard input ends when the process that made the set does, however that dies: then the host goes, too.
 [ "$host" = head ] || exec env --ignore-signal=CHLD cat
 cat

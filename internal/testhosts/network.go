@@ -134,10 +134,7 @@ func (s *Set) addCable(h *host, i Interface) error {
 	if !i.NoCarrier {
 		lines += "link set " + end + " up\n"
 	}
-	if err := s.links.ip(lines); err != nil {
-		return err
-	}
-	return s.save()
+	return s.links.ip(lines)
 }
 
 // kindLine makes an interface other than a veth.

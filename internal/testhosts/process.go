@@ -51,26 +51,6 @@ func (s *Set) run(host string, argv ...string) error {
 	return nil
 }
 
-// Helper returns a command in the namespace of the bridges, which ends with Down.
-func (s *Set) Helper(argv ...string) *exec.Cmd {
-	return exec.Command("nsenter", append([]string{"--net=" + s.links.file("ns/net"), "--"}, argv...)...)
-}
-
-// EndHelpers kills helpers, also those of another process, by the first words of their arguments.
-func (s *Set) EndHelpers(words ...string) error {
-	return until("end "+strings.Join(words, " "), func() (bool, error) {
-		all, err := within(s.links)
-		done := true
-		for _, p := range all {
-			if len(p.Args) > len(words) && slices.Equal(p.Args[1:len(words)+1], words) {
-				done = false
-				err = errors.Join(err, p.signal(syscall.SIGKILL))
-			}
-		}
-		return done, err
-	})
-}
-
 // Mount runs mount(8) on a host, such as "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/data". Only that host sees the
 // result.
 func (s *Set) Mount(host string, args ...string) error {
@@ -234,9 +214,7 @@ func (s *Set) killAll() error {
 	}
 	problems = append(problems, until("end all processes", func() (bool, error) { return killWithin(spaces) }))
 	for _, one := range spaces {
-		if one.ended != nil {
-			<-one.ended
-		}
+		<-one.ended
 	}
 	return errors.Join(problems...)
 }
@@ -295,7 +273,7 @@ func (s *Set) Boot(host string) error {
 	if err := s.begin(h); err != nil {
 		return err
 	}
-	return errors.Join(s.plug(h), s.startSSHD(h), s.save())
+	return errors.Join(s.plug(h), s.startSSHD(h))
 }
 
 // Freeze stops every process of a host (SIGSTOP), as if its kernel hung, while its link stays up. Thaw undoes it.

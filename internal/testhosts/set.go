@@ -1,7 +1,6 @@
 package testhosts
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -30,8 +29,6 @@ type Config struct {
 	// folder.
 	Keep []string
 	SSHD []string // lines of sshd_config: "Banner /path", "MaxStartups 1"
-	// Detached hosts exist until Down; others end with this process.
-	Detached bool
 }
 
 // Set is a group of hosts on one network. Its methods may be called concurrently for different hosts.
@@ -52,8 +49,7 @@ type host struct {
 	cable   string // the bridge's end of its eth0
 	port    int    // of its sshd
 	extra   int    // number of added interfaces
-	slow    bool
-	relay   *relay // set while this process impairs the host
+	relay   *relay // set while the host is impaired
 
 	*space
 }
@@ -74,7 +70,7 @@ func Start(config Config) (*Set, error) {
 	if config.Hosts < 1 || config.Hosts > 1000 {
 		return nil, fmt.Errorf("make %d hosts: the number must be 1 to 1000", config.Hosts)
 	}
-	dir, err := os.MkdirTemp("", Prefix)
+	dir, err := os.MkdirTemp("", "testhosts-")
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +101,8 @@ func (s *Set) start() (err error) {
 	if err := s.writeSetFiles(); err != nil {
 		return err
 	}
-	if s.links, err = startSpace(headNamespaces&^(mountNamespace|utsNamespace|ipcNamespace), s.config.Detached,
-		s.path("links.log"), switchScript, digit(s.config.Detached)); err != nil {
+	if s.links, err = startSpace(headNamespaces&^(mountNamespace|utsNamespace|ipcNamespace),
+		s.path("links.log"), switchScript); err != nil {
 		return err
 	}
 	if err := s.links.ip("link set lo up\n" + bridgeLines(mainBridge)); err != nil {
@@ -118,10 +114,7 @@ func (s *Set) start() (err error) {
 	if err := s.plug(s.all()...); err != nil {
 		return err
 	}
-	if err := s.each(func(h *host) error { return s.startSSHD(h) }); err != nil {
-		return err
-	}
-	return s.save()
+	return s.each(func(h *host) error { return s.startSSHD(h) })
 }
 
 // each calls do for all hosts concurrently.
@@ -150,9 +143,8 @@ func (s *Set) begin(h *host) (err error) {
 	}
 	args := []string{
 		h.name, s.dir, digit(s.config.PrivateHome), digit(s.config.PrivateTmp), digit(!s.config.NoNames),
-		digit(s.config.Detached),
 	}
-	h.space, err = startSpace(flags, s.config.Detached, s.own(h.name, "init.log"), hostScript,
+	h.space, err = startSpace(flags, s.own(h.name, "init.log"), hostScript,
 		append(args, s.kept()...)...)
 	return err
 }
@@ -231,8 +223,8 @@ func (s *Set) host(name string) (*host, error) {
 // Hosts returns the names h1 to hN.
 func (s *Set) Hosts() []string { return slices.Clone(s.names[1:]) }
 
-// Detached reports whether the set outlives the process that made it.
-func (s *Set) Detached() bool { return s.config.Detached }
+// PID returns the first process of a host, the ancestor of all others there. It panics if there is no such host.
+func (s *Set) PID(host string) int { return s.hosts[host].pid }
 
 // Alive reports whether a host exists and has not crashed.
 func (s *Set) Alive(host string) bool { return s.hosts[host] != nil && s.hosts[host].alive() }
@@ -244,78 +236,4 @@ func (s *Set) Address(host string) string {
 		panic(err)
 	}
 	return h.address
-}
-
-// state is the content of the file that Load reads.
-type state struct {
-	Config Config
-	Links  process
-	Hosts  []process // in the order of names
-}
-
-// process is the first process of a space, with the state of a host.
-type process struct {
-	PID     int
-	Started string
-	Port    int
-	Extra   int
-	Slow    bool
-}
-
-// save writes the file that Load reads.
-func (s *Set) save() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := state{Config: s.config, Links: process{PID: s.links.pid, Started: s.links.started}}
-	for _, h := range s.all() {
-		now.Hosts = append(now.Hosts, process{PID: h.pid, Started: h.started, Port: h.port, Extra: h.extra, Slow: h.slow})
-	}
-	text, err := json.Marshal(now)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(s.path(StateFile), text, 0o600)
-}
-
-const (
-	// Prefix starts the name of every state folder in the temporary folder. StateFile is the file in it that Load reads.
-	Prefix    = "testhosts-"
-	StateFile = "state.json"
-)
-
-// Load returns the set of another process by its state folder.
-func Load(dir string) (*Set, error) {
-	text, err := os.ReadFile(filepath.Join(dir, StateFile))
-	if err != nil {
-		return nil, err
-	}
-	var was state
-	if err := json.Unmarshal(text, &was); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, StateFile), err)
-	}
-	s := &Set{config: was.Config, dir: dir, hosts: map[string]*host{}}
-	if s.links, err = was.Links.open(); err != nil {
-		return nil, fmt.Errorf("%s: the hosts are gone: %w", dir, err)
-	}
-	for i, p := range was.Hosts {
-		h := newHost(i)
-		h.port, h.extra, h.slow = p.Port, p.Extra, p.Slow
-		if h.space, err = p.open(); err != nil { // crashed
-			h.space = &space{pid: p.PID, started: p.Started}
-		}
-		s.names, s.hosts[h.name] = append(s.names, h.name), h
-	}
-	return s, nil
-}
-
-// open returns the space with this first process.
-func (p process) open() (*space, error) {
-	one := &space{pid: p.PID}
-	if err := one.identify(); err != nil {
-		return nil, err
-	}
-	if one.started != p.Started {
-		return nil, fmt.Errorf("process %d is another one now", p.PID)
-	}
-	return one, nil
 }

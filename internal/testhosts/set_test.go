@@ -233,7 +233,11 @@ func TestHolder(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, set.Command("h1", "setsid", "-f", "sleep", "4242").Run())
 	require.NoError(t, set.Command(Head, "setsid", "-f", "sleep", "4242").Run())
-	_, err = os.Stdout.WriteString("dir=" + set.Dir() + "\n")
+	text := "dir=" + set.Dir()
+	for _, one := range set.spaces() {
+		text += fmt.Sprint(" ", one.pid)
+	}
+	_, err = os.Stdout.WriteString(text + "\n")
 	require.NoError(t, err)
 	select {}
 }
@@ -252,13 +256,19 @@ func TestHostsGoWithTheProcessThatMadeThem(t *testing.T) {
 		require.NoError(t, err, said)
 		said += string(buffer[:n])
 	}
-	_, dir, _ := strings.Cut(strings.TrimSpace(said), "dir=")
-	set, err := Load(dir)
-	require.NoError(t, err)
+	_, said, _ = strings.Cut(strings.TrimSpace(said), "dir=")
+	dir, pids, _ := strings.Cut(said, " ")
+	var spaces []*space
+	for _, text := range strings.Fields(pids) {
+		pid, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		spaces = append(spaces, &space{pid: pid})
+		require.NoError(t, spaces[len(spaces)-1].identify())
+	}
 	require.NoError(t, holder.Process.Kill())
 	require.Error(t, holder.Wait())
 	require.NoError(t, until("end the hosts", func() (bool, error) {
-		left, err := within(set.spaces()...)
+		left, err := within(spaces...)
 		_, gone := os.Stat(dir)
 		return len(left) == 0 && gone != nil, err
 	}))
@@ -303,23 +313,6 @@ func TestNoNames(t *testing.T) {
 	set := Up(t, Config{Hosts: 1, NoNames: true})
 	out, err := ssh(t, set, "h1", "getent hosts h1")
 	require.Error(t, err, out)
-}
-
-func TestDetachedSetIsLoaded(t *testing.T) {
-	t.Parallel()
-	testneeds.Hosts(t)
-	made, err := Start(Config{Hosts: 2, PrivateHome: true, Detached: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, made.Down()) })
-	require.NoError(t, made.Crash("h2"))
-	set, err := Load(made.Dir())
-	require.NoError(t, err)
-	requireSSH(t, set, "h1", "h1", "hostname")
-	require.NoError(t, set.Boot("h2"))
-	requireSSH(t, set, "h2", "h2", "hostname")
-	require.NoError(t, set.Down())
-	_, err = Load(made.Dir())
-	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func TestUnknownHost(t *testing.T) {

@@ -27,32 +27,28 @@ func (s *Set) Impair(host string, how Impairment) error {
 	if err != nil {
 		return err
 	}
-	if h.slow {
-		h.slow = false
-		if h.relay != nil {
-			h.relay.close()
-			h.relay = nil
-		}
+	if h.relay != nil {
+		h.relay.close()
+		h.relay = nil
 		err = s.links.ip(fmt.Sprintf("link set %s master %s\nlink del %s\n", h.cable, mainBridge, h.slowBridge()))
 	}
 	if err != nil || how.none() {
-		return errors.Join(err, s.save())
+		return err
 	}
 	near, far := h.cable+"near", h.cable+"far"
 	if h.relay, err = startRelay(s.links, near, far, how); err != nil {
 		return fmt.Errorf("impair %s: %w", host, err)
 	}
-	h.slow = true
-	return errors.Join(s.links.ip(bridgeLines(h.slowBridge())+fmt.Sprintf(
+	return s.links.ip(bridgeLines(h.slowBridge()) + fmt.Sprintf(
 		"link set %s master %s up\nlink set %s master %s up\nlink set %s master %s\n",
-		near, h.slowBridge(), far, mainBridge, h.cable, h.slowBridge())), s.save())
+		near, h.slowBridge(), far, mainBridge, h.cable, h.slowBridge()))
 }
 
 // slowBridge is a host's own bridge while it is impaired, bridge the one that its cable is on.
 func (h *host) slowBridge() string { return h.cable + "slow" }
 
 func (h *host) bridge() string {
-	if h.slow {
+	if h.relay != nil {
 		return h.slowBridge()
 	}
 	return mainBridge

@@ -19,7 +19,7 @@ import (
 var hostScript string
 
 // switchScript is the first process of the namespace of the bridges.
-const switchScript = `echo ready; exec >/dev/null 2>&1; cd /; [ "$1" = 0 ] || exec sleep infinity; exec cat`
+const switchScript = `echo ready; exec >/dev/null 2>&1; cd /; exec cat`
 
 // The head has no PID namespace, so that a process that is started there is the command itself.
 const (
@@ -30,15 +30,15 @@ const (
 // space is a process that keeps its namespaces alive.
 type space struct {
 	pid      int
-	started  string   // start time in clock ticks since boot, which makes the pid unique
-	network  *os.File // held open, as the numbers of namespaces are reused
-	pids     *os.File // its PID namespace
-	lifeline *os.File // nil if detached
+	started  string    // start time in clock ticks since boot, which makes the pid unique
+	network  *os.File  // held open, as the numbers of namespaces are reused
+	pids     *os.File  // its PID namespace
+	lifeline io.Closer // the standard input of the first process, which ends with it
 	ended    chan struct{}
 }
 
 // startSpace runs a script in new namespaces and waits until it prints "ready". Its standard error goes to log.
-func startSpace(flags uintptr, detached bool, log, script string, args ...string) (*space, error) {
+func startSpace(flags uintptr, log, script string, args ...string) (*space, error) {
 	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
@@ -54,17 +54,12 @@ func startSpace(flags uintptr, detached bool, log, script string, args ...string
 	defer out.Close()
 	cmd.Stdout = in
 	s := &space{ended: make(chan struct{})}
-	var stdin *os.File
-	if !detached {
-		if stdin, s.lifeline, err = os.Pipe(); err != nil {
-			return nil, errors.Join(err, in.Close())
-		}
-		cmd.Stdin = stdin
+	if s.lifeline, err = cmd.StdinPipe(); err == nil {
+		err = cmd.Start()
 	}
-	err = cmd.Start()
-	_, _ = in.Close(), stdin.Close() // Close of a nil file has no effect
+	in.Close()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make namespaces: %w", err), s.lifeline.Close())
+		return nil, fmt.Errorf("make namespaces: %w", err)
 	}
 	s.pid = cmd.Process.Pid
 	go func() {
@@ -125,9 +120,7 @@ func (s *space) kill() error {
 
 // close releases the namespaces.
 func (s *space) close() {
-	for _, file := range []*os.File{s.network, s.pids, s.lifeline} {
-		_ = file.Close()
-	}
+	_, _, _ = s.network.Close(), s.pids.Close(), s.lifeline.Close() // Close of a nil file has no effect
 }
 
 // startTime returns field 22 of /proc/PID/stat, or an error if the process has ended.

@@ -31,7 +31,7 @@ func (d SSHD) Start(options ...string) error {
 	if err := d.Stop(); err != nil {
 		return err
 	}
-	return errors.Join(d.set.startSSHD(h, options...), d.set.writeClientFiles(), d.set.save())
+	return errors.Join(d.set.startSSHD(h, options...), d.set.writeClientFiles())
 }
 
 // Stop kills the listener; sessions go on.

@@ -1,103 +1,72 @@
-// Command testhosts makes hosts h1 to hN and head on this machine, and injects faults; see package testhosts.
+// Command testhosts makes hosts h1 to hN and head on this machine, and runs and injects faults by the lines of its
+// standard input, whose end is theirs; see package testhosts.
 //
-//	go build -o bin/testhosts ./internal/testhosts/cmd/testhosts
-//	testhosts up 4
-//	testhosts exec head ssh -F "$(testhosts ssh-config)" h2 hostname
-//	testhosts down
+//	go run ./internal/testhosts/cmd/testhosts 4
 package main
 
 import (
-	"errors"
+	"bufio"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+	"time"
 
 	"gorun/internal/testhosts"
 	"gorun/internal/testneeds"
 )
 
-const usage = `usage: testhosts VERB [ARGUMENT...]
-  up [N]                            make N (4) hosts h1 to hN and head; they stay until down. TESTHOSTS_OPTIONS may hold
-                                    private-tmp, private-home and no-names (not in /etc/hosts), separated by commas
-  down                              end all of it
-  exec HOST PROGRAM [ARGUMENT...]   run a program there, in this folder; on head the process is the program
-  list                              hosts, addresses and what runs there
-  dir | ssh-config | known-hosts | key | hostfile | ssh   print a path
-  cut HOST | heal HOST              pull the cable | plug it in again (undoes blackhole, too)
-  blackhole HOST                    packets vanish, the carrier stays
-  slow HOST MILLISECONDS            delay each packet from and to a host; 0 undoes it
-  crash HOST | boot HOST            link down and every process killed | start it again
-  freeze HOST | thaw HOST           stop every process | let them go on
-  sshd HOST stop|kill|freeze|thaw   the listener | it and all sessions | stop the listener | let it go on
-  sshd HOST start [OPTION...]       "Port 2222" "MaxStartups 1": as sshd_config spells them
-TESTHOSTS_DIR names the set (what dir prints); without it there must be just one.
+const usage = `usage: testhosts [N [OPTION...]]
+Makes N (4) hosts h1 to hN and head, and reads lines until there are no more (Ctrl-D), when the hosts end.
+Options: private-tmp, private-home, no-names (not in /etc/hosts).
+  exec HOST COMMAND               run a shell's command there, in this folder; the launcher belongs on head
+  list                            hosts, addresses and what runs there
+  cut HOST | heal HOST            pull the cable | plug it in again (undoes blackhole, too)
+  blackhole HOST                  packets vanish, the carrier stays
+  slow HOST TIME                  delay each packet from and to a host by a time such as 20ms; 0 undoes it
+  crash HOST | boot HOST          link down and every process killed | start it again
+  freeze HOST | thaw HOST         stop every process | let them go on
+  sshd HOST stop|kill|freeze|thaw the listener | it and all sessions | stop the listener | let it go on
+  sshd HOST start [OPTION]        Port 2222, MaxStartups 1: as sshd_config spells it
 `
 
 func main() {
-	verb, args := "help", []string(nil)
-	if len(os.Args) > 1 {
-		verb, args = os.Args[1], os.Args[2:]
-	}
-	if err := run(verb, args); err != nil {
+	if err := run(os.Args[1:], os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "testhosts:", err)
 		os.Exit(1)
 	}
 }
 
-func run(verb string, args []string) error {
-	switch verb {
-	case "help", "-h", "--help":
-		fmt.Print(usage)
-		return nil
-	case "up":
-		return up(args)
+func run(args []string, lines io.Reader) (err error) {
+	config := testhosts.Config{Hosts: 4}
+	flags := map[string]*bool{
+		"private-tmp": &config.PrivateTmp, "private-home": &config.PrivateHome, "no-names": &config.NoNames,
 	}
-	set, err := find()
+	for i, arg := range args {
+		if flag := flags[arg]; flag != nil {
+			*flag = true
+		} else if config.Hosts, err = strconv.Atoi(arg); err != nil || i > 0 {
+			return fmt.Errorf("%q is no number of hosts and no option\n%s", arg, usage)
+		}
+	}
+	if err := testneeds.FindHosts(); err != nil {
+		return err
+	}
+	set, err := testhosts.Start(config)
 	if err != nil {
 		return err
 	}
-	if path, ok := paths[verb]; ok {
-		fmt.Println(path(set))
-		return nil
-	}
-	if act, ok := hostActions[verb]; ok {
-		if len(args) != 1 {
-			return fmt.Errorf("%s needs one host\n%s", verb, usage)
+	fmt.Println("ssh_config, ssh and others are in", set.Dir())
+	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+		if err := act(set, scanner.Text()); err != nil {
+			fmt.Fprintln(os.Stderr, "testhosts:", err)
 		}
-		return act(set, args[0])
 	}
-	switch {
-	case verb == "down":
-		return set.Down()
-	case verb == "list":
-		return list(set)
-	case verb == "exec" && len(args) >= 2:
-		return replace(set.Command(args[0], args[1:]...))
-	case verb == "sshd" && len(args) >= 2:
-		return sshd(set.SSHD(args[0]), args[1], args[2:])
-	case verb == "slow" && len(args) == 2:
-		return slow(set, args[0], args[1])
-	case verb == relayVerb && len(args) == 2:
-		return relay(set, args[0], args[1])
-	}
-	return fmt.Errorf("unknown verb or too few arguments: %q\n%s", append([]string{verb}, args...), usage)
+	return set.Down()
 }
 
-// paths are the verbs that print a path.
-var paths = map[string]func(*testhosts.Set) string{
-	"dir":         (*testhosts.Set).Dir,
-	"ssh-config":  (*testhosts.Set).SSHConfig,
-	"known-hosts": (*testhosts.Set).KnownHosts,
-	"key":         (*testhosts.Set).Key,
-	"hostfile":    (*testhosts.Set).HostFile,
-	"ssh":         (*testhosts.Set).SSH,
-}
-
-// hostActions are the verbs that take a host.
+// hostActions are the verbs that take a host alone.
 var hostActions = map[string]func(*testhosts.Set, string) error{
 	"cut":       (*testhosts.Set).Cut,
 	"heal":      (*testhosts.Set).Heal,
@@ -108,69 +77,31 @@ var hostActions = map[string]func(*testhosts.Set, string) error{
 	"thaw":      (*testhosts.Set).Thaw,
 }
 
-// up makes detached hosts.
-func up(args []string) error {
-	hosts := 4
-	if len(args) > 0 {
-		var err error
-		if hosts, err = strconv.Atoi(args[0]); err != nil || len(args) > 1 {
-			return fmt.Errorf("up needs a number of hosts, not %q", strings.Join(args, " "))
+// act does what a line says.
+func act(set *testhosts.Set, line string) error {
+	verb, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+	host, rest, more := strings.Cut(strings.TrimSpace(args), " ")
+	switch do := hostActions[verb]; {
+	case verb == "":
+		return nil
+	case do != nil && !more:
+		return do(set, host)
+	case verb == "list":
+		return list(set)
+	case verb == "exec":
+		cmd := set.Command(host, "/bin/sh", "-c", rest)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		return cmd.Run()
+	case verb == "sshd":
+		return sshd(set.SSHD(host), strings.Fields(rest))
+	case verb == "slow":
+		delay, err := time.ParseDuration(rest)
+		if err != nil {
+			return err
 		}
+		return set.Slow(host, delay)
 	}
-	if err := testneeds.FindHosts(); err != nil {
-		return err
-	}
-	config := testhosts.Config{Hosts: hosts, Detached: true}
-	flags := map[string]*bool{
-		"private-tmp": &config.PrivateTmp, "private-home": &config.PrivateHome,
-		"no-names": &config.NoNames,
-	}
-	for name := range strings.SplitSeq(os.Getenv("TESTHOSTS_OPTIONS"), ",") {
-		if flag := flags[name]; flag != nil {
-			*flag = true
-		} else if name != "" {
-			return fmt.Errorf("TESTHOSTS_OPTIONS has %q: it knows private-tmp, private-home and no-names", name)
-		}
-	}
-	set, err := testhosts.Start(config)
-	if err != nil {
-		return err
-	}
-	fmt.Println(set.Dir())
-	return nil
-}
-
-// find loads the set of TESTHOSTS_DIR, or the only one.
-func find() (*testhosts.Set, error) {
-	if dir := os.Getenv("TESTHOSTS_DIR"); dir != "" {
-		return testhosts.Load(dir)
-	}
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), testhosts.Prefix+"*", testhosts.StateFile))
-	if err != nil {
-		return nil, err
-	}
-	var sets []*testhosts.Set
-	var names []string
-	for _, file := range dirs {
-		if set, err := testhosts.Load(filepath.Dir(file)); err == nil && set.Detached() {
-			sets, names = append(sets, set), append(names, set.Dir())
-		}
-	}
-	switch len(sets) {
-	case 0:
-		return nil, errors.New("there are no hosts: testhosts up 4")
-	case 1:
-		return sets[0], nil
-	}
-	return nil, fmt.Errorf("there are several sets: say TESTHOSTS_DIR=DIR, which is one of %s", strings.Join(names, " "))
-}
-
-// replace replaces this process with the command, which gets its pid and signals.
-func replace(cmd *exec.Cmd) error {
-	if cmd.Err != nil {
-		return cmd.Err
-	}
-	return &os.PathError{Op: "exec", Path: cmd.Path, Err: syscall.Exec(cmd.Path, cmd.Args, os.Environ())}
+	return fmt.Errorf("no such line: %s\n%s", line, usage)
 }
 
 func list(set *testhosts.Set) error {
@@ -191,13 +122,16 @@ func list(set *testhosts.Set) error {
 	return nil
 }
 
-func sshd(d testhosts.SSHD, verb string, options []string) error {
+func sshd(d testhosts.SSHD, words []string) error {
+	if len(words) == 0 {
+		return fmt.Errorf("sshd: stop, kill, start, freeze or thaw?")
+	}
 	verbs := map[string]func() error{
 		"stop": d.Stop, "kill": d.Kill, "freeze": d.Freeze, "thaw": d.Thaw,
-		"start": func() error { return d.Start(options...) },
+		"start": func() error { return d.Start(strings.Join(words[1:], " ")) },
 	}
-	if act := verbs[verb]; act != nil {
-		return act()
+	if do := verbs[words[0]]; do != nil {
+		return do()
 	}
-	return fmt.Errorf("sshd: %q is not stop, kill, start, freeze or thaw", verb)
+	return fmt.Errorf("sshd: %q is not stop, kill, start, freeze or thaw", words[0])
 }

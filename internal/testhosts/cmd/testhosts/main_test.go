@@ -9,72 +9,55 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gorun/internal/testhosts"
 	"gorun/internal/testneeds"
 )
 
-// command builds the program and returns what runs it on the set that dir names.
-func command(t *testing.T) func(dir string, args ...string) (string, error) {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "testhosts")
-	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
-	return func(dir string, args ...string) (string, error) {
-		cmd := exec.Command(program, args...)
-		cmd.Env = append(os.Environ(), "TESTHOSTS_DIR="+dir)
-		said, err := cmd.CombinedOutput()
-		return strings.TrimSpace(string(said)), err
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "-test.") {
+		os.Exit(m.Run())
 	}
+	main()
+}
+
+// runLines runs this binary as the command.
+func runLines(t *testing.T, lines string, args ...string) (string, error) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, args...)
+	cmd.Stdin = strings.NewReader(lines)
+	said, err := cmd.CombinedOutput()
+	return string(said), err
 }
 
 func TestCommand(t *testing.T) {
 	testneeds.Hosts(t)
-	t.Setenv("TESTHOSTS_OPTIONS", "private-home")
-	run := command(t)
-	dir, err := run("", "up", "2")
-	require.NoError(t, err, dir)
-	down := func() {
-		if set, err := testhosts.Load(dir); err == nil {
-			require.NoError(t, set.Down())
-		}
-	}
-	t.Cleanup(down)
-	expect := func(want string, args ...string) {
-		t.Helper()
-		said, err := run(dir, args...)
-		require.NoError(t, err, said)
-		require.Equal(t, want, said)
-	}
-	expect(dir, "dir")
-	expect(filepath.Join(dir, "ssh_config"), "ssh-config")
-	expect("h2", "exec", "head", "ssh", "-F", filepath.Join(dir, "ssh_config"), "h2", "hostname")
-	expect("", "cut", "h1")
-	expect("", "heal", "h1")
-	expect("", "slow", "h1", "5")
-	expect("h1", "exec", "head", filepath.Join(dir, "ssh"), "h1", "hostname")
-	expect("", "slow", "h1", "0")
-	expect("", "crash", "h2")
-	expect("head 10.77.0.1 up\nh1 10.77.1.1 up\nh2 10.77.1.2 crashed", "list")
-	expect("", "boot", "h2")
-	expect("", "sshd", "h2", "start", "Port 2222")
-	expect("h2", "exec", "head", filepath.Join(dir, "ssh"), "h2", "hostname")
+	said, err := runLines(t, `cut h1
+heal h1
+exec head hostname; exit 7
+slow h1 5ms
+slow h1 0
+crash h2
+list
+boot h2
+sshd h2 start Port 2222
+exec h2 hostname
 
-	said, err := run(dir, "exec", "h1", "sh", "-c", "exit 7")
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit, said)
-	require.Equal(t, 7, exit.ExitCode())
-	for want, args := range map[string][]string{
-		"unknown verb":            {"dance"},
-		"needs one host":          {"cut"},
-		`no host "h7"`:            {"cut", "h7"},
-		"is not stop, kill":       {"sshd", "h1", "dance"},
-		"a number of hosts":       {"up", "many"},
-		"a number of millisecond": {"slow", "h1", "much"},
+dance
+cut h7
+sshd h1 dance
+slow h1 much
+`, "2", "private-home")
+	require.NoError(t, err, said)
+	first, said, _ := strings.Cut(said, "\n")
+	require.NoDirExists(t, filepath.Clean(first[strings.Index(first, "/"):]))
+	for _, want := range []string{
+		"head\ntesthosts: exit status 7\nhead 10.77.0.1 up\nh1 10.77.1.1 up\nh2 10.77.1.2 crashed\nh2\n",
+		"no such line: dance", `no host "h7"`, "is not stop, kill", `invalid duration "much"`,
 	} {
-		said, err := run(dir, args...)
-		require.Error(t, err)
 		require.Contains(t, said, want)
 	}
-	expect("", "down")
-	require.NoDirExists(t, dir)
+	said, err = runLines(t, "", "many")
+	require.Error(t, err)
+	require.Contains(t, said, `"many" is no number of hosts`)
 }
