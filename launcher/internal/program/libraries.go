@@ -23,15 +23,20 @@ func uses(path string, argv, prefixes []string, module string) bool {
 	if at := slices.IndexFunc(argv, func(word string) bool { return strings.HasSuffix(word, ".py") }); at >= 0 {
 		return imports(argv[at], module)
 	}
-	f, err := elf.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	libraries, _ := f.ImportedLibraries()
-	return slices.ContainsFunc(libraries, func(name string) bool {
+	return slices.ContainsFunc(librariesOf(path), func(name string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
+}
+
+// librariesOf returns the libraries that a file in ELF format links.
+func librariesOf(path string) []string {
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.ImportedLibraries()
+	return names
 }
 
 func imports(path, module string) bool {

@@ -197,8 +197,13 @@ type script struct {
 func newScript(text string) *script {
 	plain := plainPython(text)
 	s := &script{lines: logicalLines(plain), words: map[string]int{}}
-	for word := range strings.FieldsFuncSeq(plain, func(r rune) bool { return !isNameRune(r) }) {
-		s.words[word]++
+	for i, piece := range strings.Split(plain, `"`) {
+		if i%2 == 1 && strings.ContainsAny(piece, " \v") {
+			continue // a string with prose, which names no function
+		}
+		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return !isNameRune(r) }) {
+			s.words[word]++
+		}
 	}
 	return s
 }

@@ -109,6 +109,7 @@ setup(0, 1)
 		"never called":                "def f():\n  os.environ['MASTER_PORT'] = '1'\nmain()",
 		"method that is never called": "class T:\n  def setup(self):\n    os.environ['MASTER_PORT'] = '1'\nT().run()",
 		"function of one":             "def a():\n  def b():\n    os.environ['MASTER_PORT'] = '1'\n  b()\nb = 1",
+		"called in a docstring":       "'''Nobody calls f.'''\ndef f():\n  os.environ['MASTER_PORT'] = '1'",
 		"called in a comment":         "def f():\n  os.environ['MASTER_PORT'] = '1'\n# f()",
 		"setdefault":                  "os.environ.setdefault('MASTER_PORT', '1')",
 		"not in":                      "if 'MASTER_PORT' not in os.environ:\n  os.environ['MASTER_PORT'] = '1'",

@@ -1,9 +1,6 @@
 package program
 
-import (
-	"debug/elf"
-	"strings"
-)
+import "strings"
 
 // Families of MPI libraries, whose programs cannot communicate with each other. MPICH includes Intel MPI and MVAPICH,
 // which have the same library names.
@@ -15,16 +12,7 @@ const (
 // MPIFamily returns the family of the MPI library that the executable at path links. It returns "" if the file links
 // no known one or is not in ELF format. Libraries that a script or a plug-in loads are unknown until it runs.
 func MPIFamily(path string) string {
-	f, err := elf.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	libraries, err := f.ImportedLibraries()
-	if err != nil {
-		return ""
-	}
-	for _, library := range libraries {
+	for _, library := range librariesOf(path) {
 		if family := familyOf(library); family != "" {
 			return family
 		}
