@@ -164,6 +164,8 @@ func (l *monitor) answer(ctx context.Context, q registry.Request, send func(part
 		_ = send(l.stacks(ctx, h, q))
 	case registry.NCCLRequest:
 		_ = send(l.nccl(ctx, h))
+	case registry.EvidenceRequest:
+		l.evidence(ctx, h, send)
 	case registry.LogsRequest:
 		l.logs(ctx, h, q, send)
 	default:

@@ -52,6 +52,7 @@ const (
 	queryNCCL
 	querySigns
 	queryCause // signs with stacks
+	queryEvidence
 	numQueryKinds
 )
 
@@ -64,6 +65,8 @@ var queryTimeouts = [numQueryKinds]time.Duration{
 	queryNCCL:   10 * time.Second, // the same where it asks NCCL
 	querySigns:  5 * time.Second,
 	queryCause:  15 * time.Second,
+
+	queryEvidence: 2 * time.Second,
 }
 
 // queries queries the nodes of a running job on demand: one query of a kind at a time, so that slow
@@ -108,7 +111,7 @@ func (l *queries) ask(ctx context.Context, h *head, what queryKind) ([]answer[wi
 		// a lost node does not answer
 		_ = n.link.Send(&wire.Usage{
 			Call: call, Stacks: what == queryStacks || what == queryCause, RAS: what == queryNCCL, All: i == 0,
-			Signs: what == querySigns || what == queryCause,
+			Signs: what == querySigns || what == queryCause, Evidence: what == queryEvidence,
 		})
 	}
 	return collect(limit, h, answers)

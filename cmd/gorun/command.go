@@ -103,6 +103,7 @@ func commandList() []commandEntry {
 		{"stop", dialect.CategoryInspect, stopCommand},
 		{"stacks", dialect.CategoryInspect, stacksCommand},
 		{"logs", dialect.CategoryInspect, logsCommand},
+		{"evidence", dialect.CategoryInspect, evidenceCommand},
 		{"help", dialect.CategoryHelp, helpCommand},
 		{"version", dialect.CategoryHelp, versionCommand},
 		{"completion", dialect.CategoryHelp, completionCommand},

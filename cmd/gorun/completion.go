@@ -217,7 +217,7 @@ func named(words []string) []dialect.Candidate {
 // operandsOf returns what the arguments of a command may be.
 func operandsOf(name string, args []string) (kind string, list []dialect.Candidate) {
 	switch name {
-	case "ps", "top", "stop", "stacks", "logs":
+	case "ps", "top", "stop", "stacks", "logs", "evidence":
 		for _, j := range describedJobs() {
 			help := strings.TrimSpace(fmt.Sprintf("%s, %d ranks", filepath.Base(j.Program), j.NumRanks))
 			list = append(list, dialect.Candidate{Word: j.ID, Help: help})

@@ -39,7 +39,8 @@ type jobsRequest struct {
 	names            []string // ids of jobs, or their beginnings
 	all              bool     // stop all jobs
 	nccl             bool
-	stream           int // 1: standard output, 2: standard error, 0: both
+	stream           int    // 1: standard output, 2: standard error, 0: both
+	dir              string // of evidence
 	act              func() error
 	found            []registry.Handle
 }

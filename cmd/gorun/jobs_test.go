@@ -145,6 +145,7 @@ func TestSilentJob(t *testing.T) {
 	var busy sync.WaitGroup
 	for name, act := range map[string]func() error{
 		"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs, "nccl": r.psNCCL,
+		"evidence": r.evidence,
 	} {
 		busy.Go(func() {
 			errs := flatten(act())

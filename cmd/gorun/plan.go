@@ -19,7 +19,7 @@ import (
 // the same host prints the same bytes.
 func writePlan(w io.Writer, p *job.Plan, inv *dialect.Invocation) error {
 	if inv.JSON {
-		return show.JSON(w, "plan", planJSON{len(p.Ranks), maskSecrets(*p)})
+		return show.JSON(w, "plan", planJSON{len(p.Ranks), p.Masked()})
 	}
 	width, mpi := show.Width(w), p.UsesMPI || inv.Spec.RequestsMPI()
 	text := planText(p, mpi, width) + "\n"
@@ -45,24 +45,6 @@ func planText(p *job.Plan, mpi bool, width int) string {
 type planJSON struct {
 	WorldSize int `json:"world_size"` // number of ranks
 	*job.Plan
-}
-
-func maskSecrets(p job.Plan) *job.Plan {
-	mask := func(vars []plan.Variable) []plan.Variable {
-		shown := slices.Clone(vars)
-		for i := range shown {
-			shown[i].Value = shown[i].Shown()
-		}
-		return shown
-	}
-	p.Common, p.Ranks, p.Nodes = mask(p.Common), slices.Clone(p.Ranks), slices.Clone(p.Nodes)
-	for i := range p.Nodes {
-		p.Nodes[i].Env = mask(p.Nodes[i].Env)
-	}
-	for i := range p.Ranks {
-		p.Ranks[i].Env = mask(p.Ranks[i].Env)
-	}
-	return &p
 }
 
 func jobRows(p *job.Plan, mpi bool) [][]string {

@@ -26,7 +26,7 @@ type reportJSON struct {
 // newReport takes a nil plan for a job that was not planned.
 func newReport(spec launcher.Spec, p *job.Plan, result *launcher.Result, began time.Time) reportJSON {
 	r := reportJSON{
-		Command: hideSecrets(os.Args), Hosts: []string{}, WorldSize: len(result.Ranks), StartedAt: began,
+		Command: plan.HideSecrets(os.Args), Hosts: []string{}, WorldSize: len(result.Ranks), StartedAt: began,
 		EndedAt: time.Now(), Result: result,
 	}
 	if result.Ranks == nil {
@@ -40,31 +40,6 @@ func newReport(spec launcher.Spec, p *job.Plan, result *launcher.Result, began t
 	}
 	r.Hosts, r.WorldSize = p.Hosts(), len(p.Ranks)
 	return r
-}
-
-// hideSecrets hides the values of NAME=VALUE and --name=VALUE, also in --option=NAME=VALUE, and those of NAME VALUE
-// after Hydra's -env.
-func hideSecrets(args []string) []string {
-	var shown func(arg string) string
-	shown = func(arg string) string {
-		name, value, found := strings.Cut(arg, "=")
-		if !found {
-			return arg
-		}
-		v := plan.Variable{Name: strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"), Value: value}
-		if v.Shown() != value {
-			return name + "=" + v.Shown()
-		}
-		return name + "=" + shown(value)
-	}
-	list := make([]string, len(args))
-	for i, arg := range args {
-		list[i] = shown(arg)
-		if i > 1 && strings.HasSuffix(args[i-2], "env") && strings.HasPrefix(args[i-2], "-") {
-			list[i] = plan.Variable{Name: args[i-1], Value: arg}.Shown()
-		}
-	}
-	return list
 }
 
 // writeReport writes the report to --report's file, if any, and returns the exit code.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/env/plan"
 	"gorun/launcher/job"
 )
 
@@ -19,7 +20,7 @@ func TestHideSecrets(t *testing.T) {
 		"mpiexec -env HF_TOKEN a -genv A b x":   "mpiexec -env HF_TOKEN <hidden> -genv A b x",
 		"gorun x = =a a=":                       "gorun x = =a a=",
 	} {
-		assert.Equal(t, strings.Fields(want), hideSecrets(strings.Fields(given)), given)
+		assert.Equal(t, strings.Fields(want), plan.HideSecrets(strings.Fields(given)), given)
 	}
 }
 

@@ -42,6 +42,7 @@ var documents = []document{
 	{"plan", "`gorun --dry-run --json`, `gorun bench --dry-run --json`", planJSON{}},
 	{"report", "`gorun --report FILE`", reportJSON{}},
 	{"jobs", "`gorun ps --json`", jobList{}},
+	{"evidence", "`index.json` of `gorun evidence`", evidenceIndex{}},
 	{"nccl", "`gorun ps --nccl --json`", registry.NCCL{}},
 	{"environment", "`gorun env --json`", environment{}},
 	{"variables", "`gorun explain VARIABLE --json`", variableList{}},

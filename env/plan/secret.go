@@ -13,6 +13,31 @@ func (v Variable) Shown() string {
 	return hidden
 }
 
+// HideSecrets hides the values of NAME=VALUE and --name=VALUE, also in --option=NAME=VALUE, and those of NAME VALUE
+// after Hydra's -env.
+func HideSecrets(args []string) []string {
+	var shown func(arg string) string
+	shown = func(arg string) string {
+		name, value, found := strings.Cut(arg, "=")
+		if !found {
+			return arg
+		}
+		v := Variable{Name: strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"), Value: value}
+		if v.Shown() != value {
+			return name + "=" + v.Shown()
+		}
+		return name + "=" + shown(value)
+	}
+	list := make([]string, len(args))
+	for i, arg := range args {
+		list[i] = shown(arg)
+		if i > 1 && strings.HasSuffix(args[i-2], "env") && strings.HasPrefix(args[i-2], "-") {
+			list[i] = Variable{Name: args[i-1], Value: arg}.Shown()
+		}
+	}
+	return list
+}
+
 // secretName recognizes names such as AWS_SECRET_ACCESS_KEY, HF_TOKEN and WANDB_API_KEY by their words.
 func secretName(name string) bool {
 	for word := range strings.SplitSeq(strings.ToUpper(name), "_") {

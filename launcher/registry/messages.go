@@ -17,6 +17,8 @@ const (
 	StacksRequest = "stacks" // one Reply
 	LogsRequest   = "logs"   // any number of Logs
 	NCCLRequest   = "nccl"   // one NCCL
+	// EvidenceRequest has one File for each, as it is gathered, and an empty one behind the last.
+	EvidenceRequest = "evidence"
 )
 
 // Request is a request to a job, as a line of JSON.
@@ -95,6 +97,14 @@ type NCCL struct {
 	Silent []string `json:"silent_hosts,omitempty"`
 	// Status is the whole status: the version, and each communicator's ranks and operations.
 	Status json.RawMessage `json:"status,omitempty"`
+}
+
+// File is a part of the evidence on a job. Its text may hold control bytes.
+type File struct {
+	Name string `json:"name"` // "node2-kernel-log.txt"
+	Text []byte `json:"text,omitempty"`
+	// Error is why there is no text.
+	Error string `json:"error,omitempty"`
 }
 
 // Logs are lines that ranks printed.

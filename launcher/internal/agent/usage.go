@@ -42,6 +42,9 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	}
 	loads, err := process.Loads(j.rankPIDs())
 	m := wire.Used{Call: request.Call, At: time.Now()}
+	if request.Evidence && j.agent.cfg.Joined == nil { // no head reads files of a node that joined
+		m.Evidence = j.evidence()
+	}
 	var keys map[int][]string
 	var waits map[int]*spec.MPIWait
 	if request.Signs {

@@ -103,3 +103,14 @@ func TestKernelLogHere(t *testing.T) {
 		l.victims()
 	}
 }
+
+func TestKernelLine(t *testing.T) {
+	const record = "6,1,2500000,-;mlx5_0: link down\n SUBSYSTEM=pci\n"
+	line, ok := kernelLine([]byte(record), 250)
+	assert.True(t, ok)
+	assert.Equal(t, "[    2.500000] mlx5_0: link down\n", line)
+	_, ok = kernelLine([]byte(record), 251)
+	assert.False(t, ok, "before the job")
+	_, ok = kernelLine([]byte("garbage"), 0)
+	assert.False(t, ok)
+}

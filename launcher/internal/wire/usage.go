@@ -13,6 +13,8 @@ type Usage struct {
 	Stacks bool
 	// Signs requests what changes with progress, too; with Stacks how busy the GPUs are.
 	Signs bool
+	// Evidence requests what the host knows of failures.
+	Evidence bool
 	// RAS requests the answer of NCCL's RAS port instead, which takes up to 6 seconds: of all ranks if All is set, else
 	// of the node's own.
 	RAS, All bool
@@ -30,6 +32,13 @@ type Used struct {
 	// Progress changes with what ranks print and with the store. Network counts the bytes of all network interfaces.
 	Progress, Network int64
 	GPUs              []GPUUse
+	Evidence          []File
+}
+
+// File is a text about a host, or why it is missing.
+type File struct {
+	Name, Error string
+	Text        []byte
 }
 
 // GPUUse is how busy a GPU is, in percent.

@@ -1,0 +1,63 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"gorun/env/plan"
+	"gorun/internal/printable"
+	"gorun/launcher/internal/output"
+	"gorun/launcher/registry"
+)
+
+// evidence sends what is known of the job, file by file: first what is here, last what takes long, since a node may die
+// meanwhile.
+func (l *monitor) evidence(ctx context.Context, h *head, send func(part any) error) {
+	file := func(name string, text []byte, err string) {
+		_ = send(registry.File{Name: name, Text: text, Error: printable.Text(err)}) // the client may be gone
+	}
+	data := func(name string, value any) {
+		text, _ := json.MarshalIndent(value, "", "  ") // it has no values that JSON lacks
+		file(name, append(text, '\n'), "")
+	}
+	p := h.plan.Load()
+	data("plan.json", p.Masked())
+	file("last-lines.txt", h.allTails(), "")
+	answers, silent := h.queries.ask(ctx, h, queryEvidence)
+	for _, a := range answers {
+		for _, f := range a.body.Evidence {
+			host := strings.ReplaceAll(p.Nodes[a.node.number].Name, "/", "_")
+			file(host+"-"+path.Base(printable.Text(f.Name)), f.Text, f.Error)
+		}
+	}
+	for _, host := range silent {
+		file(host, nil, "the host did not answer in time")
+	}
+	ranks := l.describeRanks(ctx, h)
+	ranks.Args = plan.HideSecrets(ranks.Args)
+	data("ranks.json", ranks)
+	if stall := h.stall.Load(); stall != nil {
+		data("store-wait.json", stall)
+	}
+	stacks := l.stacks(ctx, h, registry.Request{})
+	file("stacks.txt", []byte(strings.Join(stacks.Lines, "\n")+"\n"), stacks.Error)
+	nccl := l.nccl(ctx, h)
+	file("nccl.txt", []byte(strings.Join(nccl.Lines, "\n")+"\n"), nccl.Error)
+	file("", nil, "")
+}
+
+// allTails returns the last lines of each rank.
+func (h *head) allTails() []byte {
+	var b strings.Builder
+	for rank := range h.plan.Load().Ranks {
+		for _, stream := range []int{output.Stdout, output.Stderr} {
+			for _, line := range h.console.Tail(rank, stream) {
+				fmt.Fprintf(&b, "[%d] %s\n", rank, line)
+			}
+		}
+	}
+	return []byte(b.String())
+}
