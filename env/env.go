@@ -64,7 +64,7 @@ const (
 const (
 	// VarTorchelasticRunID names the job: the value of --rdzv-id, or a random string.
 	VarTorchelasticRunID = "TORCHELASTIC_RUN_ID"
-	// VarTorchelasticRestartCount is the number of the attempt, starting at 0.
+	// VarTorchelasticRestartCount is the number of restarts, without those for more nodes.
 	VarTorchelasticRestartCount = "TORCHELASTIC_RESTART_COUNT"
 	// VarTorchelasticMaxRestarts is the value of --max-restarts.
 	VarTorchelasticMaxRestarts = "TORCHELASTIC_MAX_RESTARTS"

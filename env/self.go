@@ -28,7 +28,7 @@ type Rank struct {
 	// NumNodes is the number of nodes, or 0 if the launcher does not provide it.
 	NumNodes int
 
-	// Attempt counts restarts: 0 is the first attempt.
+	// Attempt counts restarts, but not those for more nodes: 0 is the first attempt.
 	Attempt int
 	// Job is gorun's marker of the job, "outer:inner" for a nested job. It is "" under other launchers.
 	Job string

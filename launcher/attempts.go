@@ -3,7 +3,6 @@ package launcher
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,7 +56,7 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 		lost := s.lostNodes()
 		switch result.Cause {
 		case job.CauseRank, job.CauseNode, job.CauseJoined:
-			s.countMembers(lost, came, &budget)
+			s.countMembers(lost, &budget)
 		}
 		returning, leaving, enough := s.replaceable(lost)
 		if !enough { // some that left may be back
@@ -82,28 +81,30 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 			}
 			return result, nil
 		}
+		if result.Cause != job.CauseJoined { // as torchrun counts
+			s.ids.Restarts++
+		}
 		before = append(before, job.NewAttempt(s.ids.Attempt, &result, useful, checkpointed, diagnosis.SignalName))
+		if result.Signal != 0 && (result.Cause == job.CauseRank || result.Cause == job.CauseNode) { // it came meanwhile
+			endedBy(&result, job.CauseSignal, result.Signal)
+			return s.endIdle(result, before, began), nil
+		}
 		next := fmt.Sprintf("restart %d of %d", budget.Used, budget.Max)
 		if checkpointed || result.Cause == job.CauseJoined || len(lost) > 0 && budget.NodeLosses > 0 {
 			next = fmt.Sprintf("attempt %d", s.ids.Attempt+1)
 		}
-		s.reportRestart(before[len(before)-1].Summary(), result.Cause, next, delay, leaving)
+		s.reportRestart(before[len(before)-1].Summary(), next, delay, lost, leaving)
 		if result.Cause == job.CauseJoined {
 			result.Text = ""
 		}
 		s.grow()
 		s.monitor.setPaused(true)
-		if !s.awaitRestart(ctx, delay, returning, earlier, began, &result) {
+		switch goesOn, err := s.prepare(ctx, delay, returning, earlier, len(lost)+came > 0, began, &result); {
+		case !goesOn:
 			return s.endIdle(result, before, began), nil
-		}
-		if s.preempted() {
-			continue
-		}
-		s.ids.Elapsed = time.Since(began)
-		if err := s.replan(len(lost)+came > 0); err != nil {
-			if len(lost) == 0 {
-				return result, err
-			}
+		case err != nil && len(lost) == 0:
+			return result, err
+		case err != nil:
 			result.Attempts = before[:len(before)-1]
 			s.explainNoRestart(&result, lost[0], err)
 			return result, nil
@@ -140,6 +141,12 @@ func (s *session) preemptedResult(logDir string) job.Result {
 	return r
 }
 
+// endedBy makes a result that of a job that a signal ended while no ranks ran.
+func endedBy(r *job.Result, cause job.Cause, sig syscall.Signal) {
+	r.Cause, r.Signal, r.ExitCode, r.Text = cause, sig, 128+int(sig), ""
+	r.SetSignalNames(diagnosis.SignalName)
+}
+
 // endIdle completes the result of a job that ended while no ranks ran.
 func (s *session) endIdle(r job.Result, before []job.Attempt, began time.Time) job.Result {
 	if last := len(before) - 1; r.Cause == job.CauseNode && before[last].Text != "" { // the result has the same text
@@ -159,32 +166,25 @@ func (s *session) restartBudget() job.RestartBudget {
 	if s.spec.Scheduler != nil {
 		b.Requeues = s.spec.Scheduler.Restarts
 	}
-	if m := s.spec.MinNodes; m > 0 && b.NodeLosses == 0 {
-		b.NodeLosses = len(s.nodes) - m
-	}
 	return b
 }
 
 // countMembers records the failures of lost nodes and admits others. Unless the user limits losses, each node above the
-// minimum may be lost, those that came later or are back too, and others if the job waits for them.
-func (s *session) countMembers(lost []*node, ready int, budget *job.RestartBudget) {
+// minimum may be lost, those that came later or are back too. Others cost a restart, but those that joined, for which
+// the job waits.
+func (s *session) countMembers(lost []*node, budget *job.RestartBudget) {
 	for _, n := range lost {
 		s.recordFailure(n, n.lossText(n.err))
 	}
-	joins := s.listener != nil && s.spec.MinNodes > 0
-	if joins {
+	if s.listener != nil && s.spec.MinNodes > 0 {
 		s.admit(len(lost))
 	}
-	switch {
-	case s.spec.Restarts.NodeLosses > 0:
-	case !joins:
-		budget.NodeLosses += ready
+	switch most := len(s.nodes) - s.spec.MinNodes; {
+	case s.spec.Restarts.NodeLosses > 0 || s.spec.MinNodes == 0:
+	case most >= len(lost) || s.listener != nil && s.awaitsMembers():
+		budget.NodeLosses = budget.Lost + max(most, len(lost))
 	default:
-		most := len(s.nodes) - s.spec.MinNodes
-		if s.awaitsMembers() {
-			most = max(most, len(lost))
-		}
-		budget.NodeLosses = budget.Lost + most
+		budget.NodeLosses = 0
 	}
 }
 
@@ -200,13 +200,21 @@ func (h *head) reportTimes() {
 		h.started.Sub(h.began).Round(unit), time.Since(h.started).Round(unit)))
 }
 
-// reportRestart has nodes leave the job, and says how an attempt ended and what is next.
-func (s *session) reportRestart(text string, cause job.Cause, next string, delay time.Duration, leaving []*node) {
-	for i, n := range leaving {
-		if cause != job.CauseNode || i > 0 {
+// reportRestart has nodes leave the job, and says how an attempt ended, what becomes of lost nodes, and what is next.
+func (s *session) reportRestart(text, next string, delay time.Duration, lost, leaving []*node) {
+	named := func(n *node) bool { return strings.HasPrefix(text, n.name+" is lost") }
+	if first := slices.IndexFunc(lost, named); first > 0 {
+		lost[0], lost[first] = lost[first], lost[0]
+	}
+	for i, n := range lost {
+		if i > 0 || !named(n) {
 			text += "; " + n.name + " is lost, too"
 		}
-		text += "; " + s.leave(n, s.spares())
+		if slices.Contains(leaving, n) {
+			text += "; " + s.leave(n, s.spares())
+		} else {
+			text += "; it gets another agent"
+		}
 	}
 	text += "; " + next
 	if delay > 0 {
@@ -243,9 +251,6 @@ func (s *session) awaitRestart(
 		defer last.Stop()
 		deadline = last.C
 	}
-	endedBy := func(cause job.Cause, sig syscall.Signal) {
-		r.Cause, r.Signal, r.ExitCode, r.Text = cause, sig, 128+int(sig), ""
-	}
 	for {
 		select {
 		case err := <-returned:
@@ -257,8 +262,7 @@ func (s *session) awaitRestart(
 				return false
 			}
 		case <-s.engine.ending():
-			endedBy(job.CauseEngine, syscall.SIGTERM)
-			r.SetSignalNames(diagnosis.SignalName)
+			endedBy(r, job.CauseEngine, syscall.SIGTERM)
 			s.engine.attribute(r, false)
 			return false
 		case <-deadline:
@@ -268,14 +272,14 @@ func (s *session) awaitRestart(
 			r.Cause, r.ExitCode = job.CauseCancelled, 128+int(syscall.SIGTERM)
 			return false
 		case w := <-s.monitor.stopRequests():
-			endedBy(job.CauseSignal, w.signal)
+			endedBy(r, job.CauseSignal, w.signal)
 			return false
 		case <-s.preemption.announced:
 			return true
 		case sig := <-s.signals.received:
 			number, ok := sig.(syscall.Signal)
 			if ok && job.Ends(number) {
-				endedBy(job.CauseSignal, number)
+				endedBy(r, job.CauseSignal, number)
 				return false
 			}
 			s.preemption.isNotice(number)
@@ -283,9 +287,27 @@ func (s *session) awaitRestart(
 	}
 }
 
+// prepare awaits the restart and plans the next attempt, again without nodes that are lost meanwhile. goesOn is the
+// result of awaitRestart.
+func (s *session) prepare(
+	ctx context.Context, delay time.Duration, lost, left []*node, changed bool, began time.Time, r *job.Result,
+) (goesOn bool, err error) {
+	for s.ids.Attempt++; ; delay, lost, left, changed = 0, nil, nil, true {
+		if !s.awaitRestart(ctx, delay, lost, left, began, r) {
+			return false, nil
+		}
+		if s.preempted() {
+			return true, nil
+		}
+		s.ids.Elapsed = time.Since(began)
+		if err := s.replan(changed); err == nil || !s.dropLost() {
+			return true, err
+		}
+	}
+}
+
 // replan plans the next attempt, with an empty store and, after losses, with another marker.
 func (s *session) replan(newAgents bool) error {
-	s.ids.Attempt++
 	if newAgents {
 		if err := s.renewMarker(); err != nil {
 			return err
@@ -326,20 +348,13 @@ func (n *node) isLost() bool {
 // agent, and its connection ended, so that its ranks have ended, too. A silent node may still
 // run its ranks, and a node that broke the protocol is not trusted.
 func (n *node) canRestart() bool {
-	return n.kind == wire.PeerSSH && n.abandoned.Load() == nil && !errors.As(n.err, new(*wire.ViolationError))
+	return n.kind == wire.PeerSSH && n.abandoned.Load() == nil && !n.isHostile()
 }
 
 // reconnectAfter waits for the delay, then starts new agents on the hosts of lost nodes.
 func (s *session) reconnectAfter(ctx context.Context, delay time.Duration, lost []*node) error {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	if pause(ctx, delay); ctx.Err() != nil || len(lost) == 0 {
 		return ctx.Err()
-	}
-	if len(lost) == 0 {
-		return nil
 	}
 	nodes, before := slices.Clone(s.nodes), make(map[*node]*node, len(lost))
 	for _, n := range lost {

@@ -26,7 +26,15 @@ func (s *session) decide() error {
 	s.ids = job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart, World: job.AtStart}
 	if !s.dryRun {
 		var err error
-		if opened, err = s.openStore(); err != nil {
+		if err = s.withoutLost(func() error {
+			if s.membersChanged {
+				if err = s.meet(); err != nil {
+					return err
+				}
+			}
+			opened, err = s.openStore()
+			return err
+		}); err != nil {
 			return err
 		}
 		if s.ids, err = newIDs(); err != nil {

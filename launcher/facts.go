@@ -31,7 +31,7 @@ func (s *session) queryNodes() error {
 		return err
 	}
 	s.warnDuplicates()
-	return s.meet()
+	return s.withoutLost(s.meet)
 }
 
 func (s *session) receiveFacts(n *node) error {

@@ -2,6 +2,8 @@ package launcher
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,7 +196,8 @@ func (h *head) startRanks() error {
 		handler := func(f wire.Frame) error { return h.handleFrame(n, f) }
 		n.handler.Store(&handler)
 		n.notices.Store(0)
-		if err := n.link.Send(h.startMessage(n, worlds)); err != nil {
+		err := n.link.Send(h.startMessage(n, worlds))
+		if err != nil && !errors.Is(err, io.ErrClosedPipe) { // watchLink posts a loss
 			return err
 		}
 	}

@@ -45,31 +45,70 @@ func (s *session) replaceable(lost []*node) (returning, leaving []*node, ok bool
 	return returning, leaving, len(leaving) == 0 || enough || s.awaitsMembers()
 }
 
-// awaitsMembers reports whether the job waits for nodes to come back when too few are left.
+// awaitsMembers reports whether a job that has run waits for nodes to come back when too few are left.
 func (s *session) awaitsMembers() bool {
-	return s.listener != nil && s.spec.MinNodes > 0 && s.spec.Restarts.Max > 0
+	if s.plan == nil || s.spec.MinNodes == 0 || s.spec.Restarts.Max == 0 || s.spec.StartedByEngine() {
+		return false
+	}
+	able := slices.DeleteFunc(slices.Concat(s.nodes, s.left), (*node).isHostile)
+	return s.listener != nil || len(able) >= s.spec.MinNodes
 }
 
-// awaitMembers waits until there are enough nodes again.
+// isHostile reports whether a node is lost because it broke the protocol.
+func (n *node) isHostile() bool { return n.isLost() && errors.As(n.err, new(*wire.ViolationError)) }
+
+// awaitMembers waits until there are enough nodes again: others that join, or hosts that answer.
 func (s *session) awaitMembers(ctx context.Context) error {
 	if !s.awaitsMembers() {
 		return nil
 	}
-	limit := cmp.Or(s.spec.Join.Timeout, join.DefaultTimeout)
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limit := join.DefaultTimeout
+	if s.spec.Join != nil {
+		limit = cmp.Or(s.spec.Join.Timeout, limit)
+	}
+	due := time.Now().Add(limit)
+	ctx, cancel := context.WithDeadline(ctx, due)
 	defer cancel()
-	for {
+	said := false
+	for try := readmitTime; ; try = min(2*try, s.reachTimeout()) {
 		s.dropIdle()
-		missing := s.spec.MinNodes - len(s.nodes)
-		if missing <= 0 {
+		missing := plural(s.spec.MinNodes-len(s.nodes), "node")
+		switch {
+		case len(s.nodes) >= s.spec.MinNodes:
 			s.grow()
 			return nil
+		case ctx.Err() != nil:
+			return failure(fmt.Sprintf("%s did not come back within %s", missing, limit))
+		case !said:
+			text := fmt.Sprintf("waiting up to %s, until %s, for %s to come back", limit, due.Format(time.TimeOnly), missing)
+			if s.listener == nil {
+				var names []string
+				for _, n := range s.left {
+					names = append(names, n.name)
+				}
+				text += "; lost: " + hosts.NodeList(names)
+			}
+			s.settings.notify(text)
+			said = true
 		}
-		s.settings.notify(fmt.Sprintf("waiting up to %s for %s to come back", limit, plural(missing, "node")))
-		if s.listener.AwaitWaiting(ctx, missing) != nil {
-			return failure(fmt.Sprintf("%s did not come back within %s", plural(missing, "node"), limit))
+		if s.listener == nil {
+			s.readmit(ctx, s.left, try)
+			if len(s.nodes) < s.spec.MinNodes {
+				pause(ctx, readmitTime)
+			}
+		} else if s.listener.AwaitWaiting(ctx, s.spec.MinNodes-len(s.nodes)) == nil {
+			s.admit(0)
 		}
-		s.admit(0)
+	}
+}
+
+// pause waits for a time, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -79,6 +118,9 @@ func (s *session) leave(n *node, spares []*node) (change string) {
 	own := s.ownNodes()
 	nodes := slices.Clone(s.nodes)
 	gone := slices.Index(nodes, n)
+	if gone < len(s.spec.Hosts) {
+		n.host.Slots = s.spec.Hosts[gone].Slots
+	}
 	change = plural(own-1, "node") + " left"
 	if gone >= own {
 		change = "it was a spare"
@@ -87,6 +129,7 @@ func (s *session) leave(n *node, spares []*node) (change string) {
 		if s.plan != nil {
 			change = fmt.Sprintf("spare %s takes its ranks %s", spares[0].name, job.RankRanges(s.plan.Nodes[n.number].Ranks))
 		}
+		spares[0].number = n.number
 		at := slices.Index(nodes, spares[0])
 		nodes[gone], nodes[at] = nodes[at], nodes[gone]
 		gone = at
@@ -108,7 +151,7 @@ func (s *session) setNodes(nodes []*node) {
 		}
 		list = append(list, host)
 	}
-	if s.nodes = nodes; len(s.spec.Hosts) > 0 {
+	if s.nodes = nodes; s.listener == nil {
 		s.spec.Hosts = list
 	}
 	s.heartbeat.nodes.Store(&nodes)
@@ -118,9 +161,9 @@ func (s *session) setNodes(nodes []*node) {
 // readmitTime is how long a restart waits for hosts that may be back.
 const readmitTime = time.Second
 
-// readmit has those of the nodes that have left join again that answer in time: with ranks behind all others if the
-// job has become smaller, else as spares. A node that broke the protocol is not trusted, and one that a resource
-// manager has taken away does not come back.
+// readmit has those of the nodes that have left join again that answer in time: where they were if no attempt has begun
+// since, else with ranks behind all others if the job has become smaller, or as spares. A node that broke the protocol
+// is not trusted, and one that a resource manager has taken away does not come back.
 func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -132,7 +175,7 @@ func (s *session) reconnectLeft(ctx context.Context, nodes []*node) []*node {
 	back := make([]*node, len(nodes))
 	var busy sync.WaitGroup
 	for i, n := range nodes {
-		if n.engine == nil && !n.joined && !errors.As(n.err, new(*wire.ViolationError)) {
+		if n.engine == nil && !n.joined && !n.isHostile() {
 			busy.Go(func() {
 				back[i] = n.again(s.settings.notify)
 				if err := s.reconnect(ctx, n, back[i]); err != nil {
@@ -149,15 +192,26 @@ func (s *session) reconnectLeft(ctx context.Context, nodes []*node) []*node {
 func (s *session) takeBack(nodes []*node) {
 	for _, n := range nodes {
 		own, text := s.ownNodes(), n.name+" is back"
+		at := own
 		if own == s.size {
 			text += ", as a spare"
-		} else if s.spec.NumNodes > 0 {
-			s.spec.NumNodes++
+		} else {
+			s.spec.NumNodes = own + 1
+			place := s.lastPlace(n)
+			behind := func(other *node) bool { return place >= 0 && s.lastPlace(other) > place }
+			if before := slices.IndexFunc(s.nodes[:own], behind); before >= 0 {
+				at = before
+			}
 		}
 		s.settings.notify(text)
-		s.setNodes(slices.Insert(slices.Clone(s.nodes), own, n))
+		s.setNodes(slices.Insert(slices.Clone(s.nodes), at, n))
 		s.left = slices.DeleteFunc(slices.Clone(s.left), func(gone *node) bool { return gone.index == n.index })
 	}
+}
+
+// lastPlace returns the place of a node's host in the last attempt; -1 if it had none.
+func (s *session) lastPlace(n *node) int {
+	return slices.IndexFunc(s.active, func(other *node) bool { return other.index == n.index })
 }
 
 // admitLimit is how long a node that has waited may take to describe itself.
@@ -213,7 +267,8 @@ func (n *node) again(notify func(string)) *node {
 	return &node{index: n.index, number: n.number, host: n.host, name: n.name, notify: notify}
 }
 
-// forEachNeeded is forEach for a job that has no ranks yet. Nodes that fail leave the job, as long as enough are left.
+// forEachNeeded is forEach for a job that has no ranks yet. Nodes that fail leave the job, as long as enough are left
+// or it waits for others.
 func (s *session) forEachNeeded(do func(*node) error) error {
 	if s.spec.MinNodes == 0 {
 		return s.forEach(do)
@@ -229,7 +284,7 @@ func (s *session) forEachNeeded(do func(*node) error) error {
 		}
 		return err
 	})
-	if len(s.nodes)-len(failed) < s.spec.MinNodes {
+	if len(s.nodes)-len(failed) < s.spec.MinNodes && !s.awaitsMembers() {
 		return err
 	}
 	for _, n := range slices.Clone(s.nodes) {
@@ -241,12 +296,32 @@ func (s *session) forEachNeeded(do func(*node) error) error {
 	return nil
 }
 
-// dropIdle has nodes without ranks that are lost leave the job.
+// withoutLost has do, which needs all nodes, done again without those that are lost meanwhile, as long as enough are
+// left.
+func (s *session) withoutLost(do func() error) error {
+	for {
+		if err := do(); err == nil || !s.dropLost() {
+			return err
+		}
+	}
+}
+
+// dropLost has lost nodes leave the job, if there are any and it can go on or waits for others.
+func (s *session) dropLost() bool {
+	here := slices.DeleteFunc(slices.Clone(s.nodes), (*node).isLost)
+	if len(here) == len(s.nodes) || s.spec.MinNodes == 0 || len(here) < s.spec.MinNodes && !s.awaitsMembers() {
+		return false
+	}
+	s.dropIdle()
+	return true
+}
+
+// dropIdle has nodes that are lost leave the job while no ranks run.
 func (s *session) dropIdle() {
 	for _, n := range slices.Clone(s.nodes) {
 		if n.isLost() {
 			s.recordFailure(n, n.lossText(n.err))
-			s.settings.notify(fmt.Sprintf("%s is lost: %s; %s", n.name, n.lossText(n.err), s.leave(n, nil)))
+			s.settings.notify(fmt.Sprintf("%s is lost: %s; %s", n.name, n.lossText(n.err), s.leave(n, s.spares())))
 		}
 	}
 }

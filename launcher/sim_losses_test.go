@@ -7,9 +7,12 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +21,7 @@ import (
 
 	"gorun/internal/testneeds"
 	"gorun/launcher/hosts"
+	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
 
@@ -164,5 +168,83 @@ func TestSimulatedGrowth(t *testing.T) {
 		assert.Zero(t, result.ExitCode, Explain(result))
 		assert.Equal(t, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 30 * time.Second}, alone)
 		assert.Len(t, result.Attempts, 8)
+	})
+}
+
+// A node that is lost while the job is being opened is replaced, too.
+func TestSimulatedLossAtOpening(t *testing.T) {
+	for _, at := range []wire.Type{wire.TypeProbe, wire.TypeOpen, wire.TypeStart} {
+		t.Run(at.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSimulation(t, 3, time.Millisecond)
+				s.agents[0].lostAt = at
+				spec := s.spec()
+				spec.NumNodes, spec.MinNodes = 2, 2
+				var names []string
+				result := s.run(t, spec, WithStarted(func(p *job.Plan, _ []int) {
+					names = p.Hosts()
+					s.finish()
+				}))
+				assert.Zero(t, result.ExitCode, Explain(result))
+				assert.Equal(t, []string{"node2", "node1"}, names)
+			})
+		})
+	}
+}
+
+// With --max-restarts a job waits for hosts that it needs, which then have the ranks that they had.
+func TestSimulatedReturn(t *testing.T) {
+	for _, back := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &attrition{simulation: newSimulation(t, 3, time.Millisecond), away: 10 * time.Minute, gone: map[int]time.Time{}}
+			spec := a.spec()
+			spec.NumNodes, spec.MinNodes, spec.Restarts.Max = 3, 3, 1
+			if !back {
+				a.away = time.Hour
+			}
+			var said []string
+			var plans [][]string
+			result := a.simulation.run(t, spec, WithReach(a.reach), WithNotices(func(n Notice) string {
+				said = append(said, n.Text)
+				return n.Text
+			}), WithStarted(func(p *job.Plan, _ []int) {
+				if plans = append(plans, p.Hosts()); len(plans) == 2 {
+					a.finish()
+					return
+				}
+				for _, n := range []int{0, 1} {
+					a.gone[n] = time.Now()
+					_ = a.agents[n].link.Close()
+				}
+			}))
+			text := strings.Join(said, "\n")
+			assert.Regexp(t, `waiting up to 15m0s, until ..:..:.., for 2 nodes to come back; lost: node\[0-1\]`, text)
+			assert.Equal(t, 1, strings.Count(text, "waiting"), text)
+			if back {
+				assert.Zero(t, result.ExitCode, Explain(result))
+				assert.Equal(t, [][]string{{"node0", "node1", "node2"}, {"node0", "node1", "node2"}}, plans)
+				return
+			}
+			assert.Equal(t, job.ExitLauncher, result.ExitCode)
+			assert.Contains(t, Explain(result), "no restart: 2 nodes did not come back within 15m0s")
+		})
+	}
+}
+
+// A signal that comes while ranks stop after a failure ends the job.
+func TestSimulatedSignalBeforeRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulation(t, 2, time.Millisecond)
+		s.agents[1].stubborn = 5 * time.Second
+		spec := s.spec()
+		spec.Restarts.Max = 3
+		result := s.run(t, spec, WithSignals(func(to chan<- os.Signal) {
+			time.AfterFunc(3*time.Second, func() { to <- syscall.SIGTERM })
+		}), WithStarted(func(*job.Plan, []int) {
+			time.AfterFunc(time.Second, func() { _ = s.agents[0].end(syscall.SIGSEGV) })
+		}))
+		assert.Equal(t, 128+int(syscall.SIGTERM), result.ExitCode, Explain(result))
+		assert.Equal(t, job.CauseSignal, result.Cause)
+		assert.Len(t, result.Attempts, 1)
 	})
 }

@@ -56,6 +56,7 @@ type simAgent struct {
 	stubborn time.Duration                   // time that its ranks take to end
 	begins   time.Duration                   // time that it takes to start
 	refuses  func(ctx context.Context) error // nil: it is reachable
+	lostAt   wire.Type                       // its link ends in place of an answer to such a frame; 0: to none
 
 	plane   atomic.Pointer[exchange.Node]
 	attempt atomic.Int32 // attempt of the plane
@@ -149,6 +150,8 @@ func (a *simAgent) serve() {
 
 func (a *simAgent) answer(f wire.Frame) error {
 	switch f.Type {
+	case a.lostAt:
+		return io.EOF
 	case wire.TypeStart:
 		return a.start(f)
 	case wire.TypeSignal:

@@ -110,7 +110,7 @@ func TestNamesDifferFromTorchrunOnlyAsListed(t *testing.T) {
 
 func TestContract(t *testing.T) {
 	in := job(3, "HOME=/home/u")
-	in.Role, in.Attempt, in.MaxRestarts = "trainer", 1, 3
+	in.Role, in.Restarts, in.MaxRestarts = "trainer", 1, 3
 	e := build(t, in)
 	want := map[string]string{
 		"HOME": "/home/u",
@@ -161,7 +161,7 @@ func TestStoreAtRank0(t *testing.T) {
 	assert.Equal(t, "127.0.0.1:41873", value(t, e, 1, "GORUN_JOB_STORE"))
 
 	// Ranks of a restarted job get the number of the attempt in every store mode.
-	in.Attempt, in.MaxRestarts = 1, 3
+	in.Restarts, in.MaxRestarts = 1, 3
 	e = build(t, in)
 	assert.Equal(t, "1", value(t, e, 1, "TORCHELASTIC_RESTART_COUNT"))
 	assert.Equal(t, "3", value(t, e, 1, "TORCHELASTIC_MAX_RESTARTS"))

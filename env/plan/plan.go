@@ -45,8 +45,8 @@ type Inputs struct {
 	Job string
 	// RunID is the job's name for its ranks. Role is the value of --role; "" means "default".
 	RunID, Role string
-	// Attempt counts restarts from 0. MaxRestarts is the limit.
-	Attempt, MaxRestarts int
+	// Restarts is how many there were before, without those for more nodes. MaxRestarts is the limit.
+	Restarts, MaxRestarts int
 	// SignalsToHandle are the signals that the launcher forwards. An empty list means torchrun's default.
 	SignalsToHandle []string
 

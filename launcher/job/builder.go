@@ -25,9 +25,11 @@ type IDs struct {
 	// World is another 128 random bits in hexadecimal, kept out of reports and file names: whoever knows the name of an
 	// MPI_COMM_WORLD may act as a rank.
 	World string
-	// Attempt is 0 for the first, and Elapsed the time of the job until this one.
-	Attempt int
-	Elapsed time.Duration
+	// Attempt is 0 for the first, Restarts counts those that followed failures or checkpoints, and Elapsed is the time of
+	// the job until this one.
+	Attempt  int
+	Restarts int
+	Elapsed  time.Duration
 }
 
 // short returns the random part of a log directory's name, as long as torchrun's.

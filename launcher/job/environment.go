@@ -19,7 +19,7 @@ func (b *builder) setEnvironment() error {
 		ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted,
 		Job: p.JobID, RunID: p.RunID, Role: p.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, Store: p.Store,
-		MPI: b.mpi(), Engine: b.spec.StartedByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt,
+		MPI: b.mpi(), Engine: b.spec.StartedByEngine(), SlurmNodes: b.slurmNodes(), Restarts: b.ids.Restarts,
 		MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
 		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), JoinNodes: HostRanges,
 	}

@@ -251,6 +251,9 @@ func orderLines(orders []Order) (lines []string) {
 
 func resultLines(r Result, done bool) []string {
 	lines := []string{fmt.Sprintf("done=%v cause=%q exit=%d", done, r.Cause, r.ExitCode)}
+	if r.Cause == CauseRank && r.Signal != 0 {
+		lines[0] += fmt.Sprintf(" signal=%d", r.Signal)
+	}
 	if r.Text != "" {
 		lines = append(lines, r.Text)
 	}

@@ -505,6 +505,9 @@ func (s *Supervisor) stopBySignal(ev Signalled) []Order {
 		s.signal = ev.Signal
 		s.stop(CauseSignal, ev.Signal, ev.At)
 	}
+	if s.cause == CauseRank || s.cause == CauseNode {
+		s.signal = ev.Signal // the job does not start again
+	}
 	switch {
 	case s.phase == phaseRunning:
 		s.signal = ev.Signal

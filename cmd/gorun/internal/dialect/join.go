@@ -118,6 +118,9 @@ func (p *Line) resolveJoin() {
 	spec.Join = j
 	spec.Grow = spec.Grow || spec.MinNodes > 0 && p.dialect.python // as torchrun does
 	p.checkJoinCounts()
+	if spec.Restarts.Max > 0 && !j.EngineSignals { // restarts wait for other nodes in place of lost ones
+		spec.MinNodes = cmp.Or(spec.MinNodes, spec.NumNodes)
+	}
 }
 
 // setJoinRank sets the number of this node. Without one, the owner of the address is node 0 and the others are
@@ -205,12 +208,12 @@ func (p *Line) checkJoinCounts() {
 		p.problem("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From,
 			p.nodesFrom)
 	default:
-		each := fmt.Sprintf("N (%d ranks cannot be divided evenly)", ranks)
-		if ranks%nodes == 0 {
-			each = strconv.Itoa(ranks / nodes)
+		each := ranks
+		if spec.MinNodes == 0 && ranks%nodes == 0 {
+			each /= nodes
 		}
 		p.problem("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says "+
-			"how many ranks it has: use --nproc-per-node %s", p.ranksFrom, nodes, each)
+			"how many ranks it has: use --nproc-per-node %d", p.ranksFrom, nodes, each)
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
 }

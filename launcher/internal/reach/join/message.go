@@ -87,7 +87,7 @@ func (h *Hello) check() error {
 
 // nodes is the expected number of nodes, as in --nnodes.
 func (h *Hello) nodes() string {
-	if h.MinNodes > 0 {
+	if h.MinNodes > 0 && h.MinNodes < h.NumNodes {
 		return fmt.Sprintf("%d:%d", h.MinNodes, h.NumNodes)
 	}
 	return strconv.Itoa(h.NumNodes)
