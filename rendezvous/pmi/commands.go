@@ -250,6 +250,7 @@ func (c *session) finalize(q request) (string, error) {
 	if !c.finalized {
 		c.finalized = true
 		c.space.generations[c.p.Rank]++
+		c.space.finalize(c.p.Rank)
 		c.server.node.AfterUnlock(func() { c.server.cfg.Launcher.Finalized(c.p) })
 	}
 	return q.text("rc", "0"), nil

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"gorun/rendezvous/world"
@@ -126,6 +128,33 @@ func TestSeveralProgramsOverPMIPort(t *testing.T) {
 		"began w.0 PMI-1", "finalized w.0", "began w.0 PMI-1", "left w.0", "began w.0 PMI-1", "finalized w.0",
 	}, c.log.all())
 	require.Equal(t, 2, c.servers[0].spaces[worlds[0].Name].generations[0])
+}
+
+// A rank's next program begins once the other ranks of its node have left the one before: finalized it, or died.
+func TestTheNextProgramWaitsForTheOthersOfTheFirst(t *testing.T) {
+	c, worlds := portCluster(t)
+	server := c.servers[0]
+	for _, leave := range []func(*client){
+		func(k *client) { k.asks("cmd=finalize", "cmd=finalize_ack rc=0") },
+		func(k *client) { require.NoError(t, k.conn.Close()) },
+	} {
+		first, other := c.port1("0"), c.port1("1")
+		first.asks("cmd=finalize", "cmd=finalize_ack rc=0")
+		next := c.anonymous()
+		next.asks("cmd=initack pmiid=0", "cmd=initack rc=0")
+		for range 3 {
+			next.line()
+		}
+		next.says("cmd=init pmi_version=1 pmi_subversion=1")
+		waits := []world.Wait{{
+			Waiting: []world.Proc{{World: worlds[0].Name, Rank: 0}}, For: []world.Proc{{World: worlds[0].Name, Rank: 1}},
+		}}
+		waiting := func() bool { return assert.ObjectsAreEqual(waits, server.Waits()) }
+		require.Eventually(t, waiting, time.Minute, time.Millisecond)
+		leave(other)
+		next.receives("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
+		next.asks("cmd=finalize", "cmd=finalize_ack rc=0")
+	}
 }
 
 // The server may learn of the end of a program's connection after the next program has connected.

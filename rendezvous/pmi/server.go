@@ -177,6 +177,10 @@ func (s *Server) Waits() (list []world.Wait) {
 			}
 		}
 		for _, c := range sp.sessions {
+			if t := sp.turns[c.p.Rank]; t != nil && t.begin != nil {
+				others := sp.procsOf(sp.Local, func(rank int) bool { return t.awaited[rank] })
+				list = append(list, world.Wait{Waiting: []world.Proc{c.p}, For: others})
+			}
 			if c.remoteWaits > 0 || c.spawns > 0 {
 				list = append(list, world.Wait{Waiting: []world.Proc{c.p}, Spawns: c.spawns > 0})
 			}

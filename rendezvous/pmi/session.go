@@ -189,6 +189,7 @@ func (c *session) unregister(err error) {
 	delete(s.open, c)
 	if c.p.Rank != world.AllRanks {
 		delete(c.space.sessions, c.p.Rank)
+		c.space.leave(c.p.Rank)
 	}
 	switch {
 	case s.closed:
@@ -226,10 +227,15 @@ func (c *session) init(q request) (string, error) {
 		why := "PMI-" + word(q.get("pmi_version")) + "_is_not_served_to_this_job"
 		return q.text(append(served, "rc", "-1", "msg", why)...), nil
 	}
-	if c.p.Rank != world.AllRanks {
-		c.begin(version)
+	reply := q.text("pmi_version", strconv.Itoa(version), "pmi_subversion", strconv.Itoa(2-version), "rc", "0")
+	if c.p.Rank == world.AllRanks {
+		return reply, nil
 	}
-	return q.text("pmi_version", strconv.Itoa(version), "pmi_subversion", strconv.Itoa(2-version), "rc", "0"), nil
+	c.begin(version)
+	if !c.space.enter(c.p.Rank, func() { c.replyLater(reply) }) {
+		return "", nil
+	}
+	return reply, nil
 }
 
 // begin notes that the rank has begun MPI, unless it has before without finalizing.

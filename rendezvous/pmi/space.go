@@ -25,6 +25,7 @@ type space struct {
 	sessions    map[int]*session    // by rank
 	ended       map[int]bool        // ranks whose process is gone
 	generations map[int]int         // how often a rank has finalized
+	turns       map[int]*turn       // by rank
 
 	attributes attributes
 	mapping    string // PMI_process_mapping, made on demand
@@ -55,6 +56,7 @@ func newSpace(w *world.World, number int) *space {
 	s := &space{
 		World: node.NewWorld(w, number), pairs: map[string]pair{}, used: map[int]*usage{}, barriers: map[string]*barrier{},
 		sessions: map[int]*session{}, ended: map[int]bool{}, generations: map[int]int{},
+		turns:      map[int]*turn{},
 		attributes: attributes{map[string]attribute{}, map[string][]attributeWaiter{}},
 	}
 	s.whole, s.ring = s.newBarrier("all", nil), s.newBarrier("ring", nil)
