@@ -44,7 +44,7 @@ func (h *head) inspectRanks(quiet spec.Seconds, stop bool, use func(*job.Hang)) 
 	}
 	var texts [][]byte
 	for _, a := range answers {
-		hang.Ranks = append(hang.Ranks, h.activities(a.node, a.body.Ranks)...)
+		hang.Ranks = append(hang.Ranks, a.body.Ranks...)
 		texts = append(texts, a.body.RAS)
 	}
 	slices.SortFunc(hang.Ranks, func(a, b spec.Activity) int { return cmp.Compare(a.Rank, b.Rank) })
@@ -54,6 +54,7 @@ func (h *head) inspectRanks(quiet spec.Seconds, stop bool, use func(*job.Hang)) 
 }
 
 func (h *head) onHung(n *node, m wire.Hung) error {
+	m.Ranks = h.activities(n, m.Ranks) // now: what ranks print about the question follows
 	select {
 	case h.inspected <- answer[wire.Hung]{n, m}:
 	default: // unsolicited
