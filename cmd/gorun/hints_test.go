@@ -283,7 +283,7 @@ func filled(command string) string {
 		command, _, _ = strings.Cut(command, end)
 	}
 	command = strings.NewReplacer(" ...", "", " …", "", ",...", "", "...", "", "help X", "help TOPIC",
-		"--hostfile X", "--hostfile FILE").Replace(command)
+		"--hostfile X", "--hostfile FILE", "--hang-timeout X", "--hang-timeout 7").Replace(command)
 	return placeholder.ReplaceAllStringFunc(command, func(found string) string {
 		name := strings.TrimLeft(found, " =:")
 		return strings.TrimSuffix(found, name) + cmp.Or(placeholders[name], name)
@@ -344,7 +344,7 @@ func bareCommands(text string) (commands []string) {
 		}
 		command, wantsValue := "gorun", false
 		for n, word := range words[i+1:] {
-			trimmed := strings.TrimSuffix(strings.TrimRight(word, ",;:.)"), "'s")
+			trimmed := strings.TrimSuffix(strings.TrimRight(word, ",;:.)`"), "'s")
 			if word == "..." || word == "…" {
 				command += " ..."
 				break
