@@ -122,14 +122,21 @@ func TestMultiprocessingInsideARank(t *testing.T) {
 func TestRestartsGoOnFromTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	python, deaths := testneeds.Torch(t), testneeds.Count(1, 2)
-	last := func(args ...string) (attempt, loss string) {
-		args = append(args, example(t, "torch/restart.py"), "--checkpoint", filepath.Join(t.TempDir(), "digits.pt"))
+	var last func(args ...string) (attempt, loss string)
+	last = func(args ...string) (attempt, loss string) {
+		script := []string{example(t, "torch/restart.py"), "--checkpoint", filepath.Join(t.TempDir(), "digits.pt")}
 		if slices.Contains(args, "--max-restarts") {
-			args = append(args, words("--die 1:3 --die 0:7")[:2*deaths]...)
+			script = append(script, words("--die 1:3 --die 0:7")[:2*deaths]...)
 		}
-		said := underGorun(python, append([]string{"-n", "2"}, args...)...).with("OMP_NUM_THREADS=1").succeed(t)
-		words := strings.Fields(said)
-		return words[1], words[len(words)-1]
+		j := underGorun(python, slices.Concat([]string{"-n", "2"}, args, script)...).with("OMP_NUM_THREADS=1")
+		got := j.run(t)
+		// Beside a load, PyTorch 2.15 aborts at the end of a program: in 5 of 36 runs under torchrun, too.
+		if strings.Contains(got.stderr, "terminate called without an active exception") {
+			return last(args...)
+		}
+		require.Zero(t, got.code, "%s: stdout: %s\nstderr: %s", j.argv, got.stdout, got.stderr)
+		said := strings.Fields(got.stdout)
+		return said[1], said[len(said)-1]
 	}
 	attempt, undisturbed := last()
 	require.Equal(t, "0", attempt)
