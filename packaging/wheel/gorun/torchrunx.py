@@ -14,6 +14,7 @@ import dataclasses
 import os
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Callable, Generic, Literal, TypeVar, Union
 
 from gorun._job import JobError, _host_of
@@ -65,18 +66,18 @@ class Launcher:
     hostnames are names as for `gorun -H`. "auto" and "slurm" take the nodes of the Slurm job; "auto" takes this host
     outside of one. workers_per_host is a number, a list with one for each host, "gpu" or "cpu". worker_timeout and
     agent_timeout are in seconds: of the process group, and of reaching a host. backend None makes no process group.
-    copy_env_vars are names or prefixes with "*". env_file has lines NAME=VALUE.
+    copy_env_vars are names or prefixes with "*". env_file has lines NAME=VALUE. With tyro, the fields become options.
     """
 
     hostnames: Union[Sequence[str], Literal["auto", "slurm"]] = "auto"
     workers_per_host: Union[int, Sequence[int], Literal["cpu", "gpu"]] = "gpu"
-    ssh_config_file: Union[str, os.PathLike[str], None] = None
+    ssh_config_file: Union[str, Path, None] = None
     backend: Union[Literal["nccl", "gloo", "mpi", "ucc"], None] = "nccl"
     worker_timeout: int = 600
     agent_timeout: int = 60
     copy_env_vars: Sequence[str] = DEFAULT_ENV_VARS_FOR_COPY
     extra_env_vars: Union[dict[str, str], None] = None
-    env_file: Union[str, os.PathLike[str], None] = None
+    env_file: Union[str, Path, None] = None
 
     def set_logging_handlers(self, handler_factory: object) -> Launcher:
         """Accept "auto" only: gorun itself shows the output, and writes it to files if GORUN_LOG_DIR is set."""
