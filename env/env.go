@@ -116,6 +116,12 @@ const (
 	// VarTorchNCCLAsyncErrorHandling makes PyTorch end a process whose collective failed, rather than let it
 	// hang.
 	VarTorchNCCLAsyncErrorHandling = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
+	// VarTorchFRDumpTempFile begins the names of the files that PyTorch's flight recorder writes when a collective times
+	// out; before PyTorch 2.9 its name is VarTorchNCCLDebugInfoTempFile. VarTorchNCCLDebugInfoPipeFile begins those of the
+	// named pipes that request such a file.
+	VarTorchFRDumpTempFile        = "TORCH_FR_DUMP_TEMP_FILE"
+	VarTorchNCCLDebugInfoTempFile = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
+	VarTorchNCCLDebugInfoPipeFile = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 	// VarPythonUnbuffered makes Python write output immediately.
 	VarPythonUnbuffered = "PYTHONUNBUFFERED"
 )

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 
 	"gorun/env/plan"
@@ -12,6 +13,9 @@ import (
 	"gorun/launcher/internal/output"
 	"gorun/launcher/registry"
 )
+
+// dumpName begins the names of the files of PyTorch's flight recorders.
+const dumpName = "nccl_trace_rank_"
 
 // evidence sends what is known of the job, file by file: first what is here, last what takes long, since a node may die
 // meanwhile.
@@ -26,11 +30,18 @@ func (l *monitor) evidence(ctx context.Context, h *head, send func(part any) err
 	p := h.plan.Load()
 	data("plan.json", p.Masked())
 	file("last-lines.txt", h.allTails(), "")
-	answers, silent := h.queries.ask(ctx, h, queryEvidence)
+	answers, silent := h.queries.ask(ctx, h, queryDumps)
 	for _, a := range answers {
 		for _, f := range a.body.Evidence {
-			host := strings.ReplaceAll(p.Nodes[a.node.number].Name, "/", "_")
-			file(host+"-"+path.Base(printable.Text(f.Name)), f.Text, f.Error)
+			name := path.Base(printable.Text(f.Name))
+			if rank, is := strings.CutPrefix(name, dumpName); is { // torchfrtrace expects PyTorch's names
+				if number, err := strconv.Atoi(rank); err != nil || !h.hasRank(a.node, number) {
+					continue
+				}
+			} else {
+				name = strings.ReplaceAll(p.Nodes[a.node.number].Name, "/", "_") + "-" + name
+			}
+			file(name, f.Text, f.Error)
 		}
 	}
 	for _, host := range silent {

@@ -148,8 +148,9 @@ func (n *node) checkPrograms(apps []job.App) error {
 
 // Settings files are not shown, except for errors in them.
 func printableHost(h nccl.Host) nccl.Host {
-	h.Library, h.Container, h.Cloud = printable.Text(h.Library), printable.Text(h.Container), printable.Text(h.Cloud)
-	h.NoVerbsWhy = printable.Text(h.NoVerbsWhy)
+	for _, text := range []*string{&h.Library, &h.Torch, &h.Container, &h.Cloud, &h.NoVerbsWhy} {
+		*text = printable.Text(*text)
+	}
 	return h
 }
 

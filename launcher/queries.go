@@ -53,6 +53,7 @@ const (
 	querySigns
 	queryCause // signs with stacks
 	queryEvidence
+	queryDumps // evidence with new files of flight recorders
 	numQueryKinds
 )
 
@@ -67,6 +68,7 @@ var queryTimeouts = [numQueryKinds]time.Duration{
 	queryCause:  15 * time.Second,
 
 	queryEvidence: 2 * time.Second,
+	queryDumps:    5 * time.Second,
 }
 
 // queries queries the nodes of a running job on demand: one query of a kind at a time, so that slow
@@ -111,7 +113,8 @@ func (l *queries) ask(ctx context.Context, h *head, what queryKind) ([]answer[wi
 		// a lost node does not answer
 		_ = n.link.Send(&wire.Usage{
 			Call: call, Stacks: what == queryStacks || what == queryCause, RAS: what == queryNCCL, All: i == 0,
-			Signs: what == querySigns || what == queryCause, Evidence: what == queryEvidence,
+			Signs:    what == querySigns || what == queryCause,
+			Evidence: what == queryEvidence || what == queryDumps, Dumps: what == queryDumps,
 		})
 	}
 	return collect(limit, h, answers)

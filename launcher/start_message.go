@@ -3,6 +3,7 @@ package launcher
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"gorun/env/plan"
 	"gorun/launcher/internal/wire"
@@ -17,6 +18,11 @@ func (h *head) startMessage(n *node, worlds []byte) *wire.Start {
 		Common: entries(p.CommonOf(n.number)), ErrorFiles: p.ErrorFiles(), Stdio: h.stdio, Window: h.window(),
 		TorchHint:   p.Store.Mode == "gorun", // an imported module may start a store that gorun does not know of
 		StoreReport: h.spec.Store.ReportAfter(), Cgroup: h.wantsCgroup(), MPI: h.mpiConfig(n, worlds),
+	}
+	for _, v := range p.CommonOf(n.number) {
+		if v.Value == job.AtStart && strings.HasPrefix(v.Name, "TORCH_") {
+			m.Dumps = append(m.Dumps, v.Name)
+		}
 	}
 	if len(h.nodes) > 1 {
 		m.Key = h.key

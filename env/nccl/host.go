@@ -11,6 +11,8 @@ type Host struct {
 	// Library is the version of NCCL or RCCL that ranks will probably load ("2.27.3"), taken from its file
 	// names; "" if unknown.
 	Library string
+	// Torch is the version of the ranks' PyTorch ("2.15.0"), taken from its file names; "" if unknown.
+	Torch string
 	// OnlyLoopback reports that only the loopback interface is up.
 	OnlyLoopback bool
 	// Container is the kind of container ("Docker"), or "" outside one.

@@ -9,7 +9,10 @@ import (
 
 // nodeLocal are variables whose values only the rank's node can provide: its files and directories, and the
 // addresses of its servers.
-var nodeLocal = []string{env.VarTorchelasticErrorFile, env.VarJobKey, "PWD", "PMI_FD", "PMI_PORT", "PMIX_SERVER_URI3"}
+var nodeLocal = []string{
+	env.VarTorchelasticErrorFile, env.VarJobKey, "PWD", "PMI_FD", "PMI_PORT", "PMIX_SERVER_URI3",
+	env.VarTorchFRDumpTempFile, env.VarTorchNCCLDebugInfoTempFile, env.VarTorchNCCLDebugInfoPipeFile,
+}
 
 // safeValue checks the values of some variables. Values of other variables must not contain a slash.
 var safeValue = map[string]func(value string) bool{

@@ -13,7 +13,8 @@ func TestNoPathsOfAnotherLauncher(t *testing.T) {
 	text := map[string]bool{"TORCHELASTIC_RUN_ID": true, "ROLE_NAME": true, "GORUN_JOB_WORLD": true}
 	own := map[string]bool{
 		"TORCHELASTIC_ERROR_FILE": true, "GORUN_JOB_KEY": true, "PWD": true,
-		"PMI_FD": true, "PMI_PORT": true, "PMIX_SERVER_URI3": true,
+		"PMI_FD": true, "PMI_PORT": true, "PMIX_SERVER_URI3": true, "TORCH_FR_DUMP_TEMP_FILE": true,
+		"TORCH_NCCL_DEBUG_INFO_TEMP_FILE": true, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": true,
 	}
 	for _, r := range rules {
 		name := r.Name
@@ -33,7 +34,7 @@ func TestNoPathsOfAnotherLauncher(t *testing.T) {
 	assert.False(t, Accepts("NCCL_RAS_ADDR", "192.0.2.1:22"), "the node itself would connect there")
 	for _, name := range []string{
 		"LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "HOME", "TMPDIR", "PYTHONPATH", "PYTHONSTARTUP", "NCCL_CONF_FILE",
-		"NCCL_TOPO_FILE", "NCCL_DEBUG_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_NET_PLUGIN", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+		"NCCL_TOPO_FILE", "NCCL_DEBUG_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_NET_PLUGIN",
 		"OMPI_MCA_orte_top_session_dir", "OMPI_MCA_mca_base_component_path", "PMIX_MCA_x", "PMIX_SERVER_TMPDIR",
 		"GORUN_PYTHON", "GORUN_SSH", "UCX_MODULE_DIR",
 	} {

@@ -67,6 +67,8 @@ type Inputs struct {
 	Study Study
 	// RASAddr is the host:port where NCCL's processes answer status queries; "" means NCCL's default.
 	RASAddr string
+	// Dumps is a placeholder for the names of files of PyTorch's flight recorder, which nodes choose.
+	Dumps string
 	// JoinNodes formats node names for messages; nil joins them with commas.
 	JoinNodes func(names []string) string
 

@@ -64,6 +64,22 @@ var tunedRules = slices.Concat(
 			"ranks that share CPUs must not spin while NCCL starts", ofNode,
 			func(p view) string { return only(p.node().Crowded && p.node().ncclSince(2, 29, 0), "1") }),
 	),
+	tuned(Helps, "PyTorch",
+		given("TORCH_FR_BUFFER_SIZE", "`2000` on a host with GPUs and PyTorch 2.9 or later", rememberCollectives, ofNode,
+			func(p view) string { return p.recorder(true, "TORCH_NCCL_TRACE_BUFFER_SIZE", "2000") }),
+		given("TORCH_NCCL_TRACE_BUFFER_SIZE", "`2000` on a host with GPUs and PyTorch before 2.9", rememberCollectives,
+			ofNode, func(p view) string { return p.recorder(false, "TORCH_FR_BUFFER_SIZE", "2000") }),
+		given("TORCH_NCCL_DUMP_ON_TIMEOUT", "`1` on a host with GPUs and PyTorch before 2.9, as later versions do",
+			"PyTorch writes its last collectives to a file when one times out", ofNode,
+			func(p view) string { return p.recorder(false, "TORCH_FR_DUMP_ON_TIMEOUT", "1") }),
+		given(env.VarTorchFRDumpTempFile, "files of the rank's node, as TORCH_FR_BUFFER_SIZE", keepDumps, ofNode,
+			func(p view) string { return p.recorder(true, env.VarTorchNCCLDebugInfoTempFile, p.in.Dumps) }),
+		given(env.VarTorchNCCLDebugInfoTempFile, "files of the rank's node, as TORCH_NCCL_TRACE_BUFFER_SIZE", keepDumps,
+			ofNode, func(p view) string { return p.recorder(false, env.VarTorchFRDumpTempFile, p.in.Dumps) }),
+		given(env.VarTorchNCCLDebugInfoPipeFile, "named pipes of the rank's node, on a host with GPUs and PyTorch",
+			"gorun requests files of the last collectives if the job hangs", ofNode,
+			func(p view) string { return only(p.node().Host.Torch != "", p.in.Dumps) }),
+	),
 	tuned(Helps, "ROCm",
 		given("HSA_NO_SCRATCH_RECLAIM", "`1` with AMD's gfx90a (MI200) and ROCm 7.13 or later",
 			"without it small messages take five times as long on MI200", ofNode, func(p view) string {
@@ -76,6 +92,20 @@ var tunedRules = slices.Concat(
 )
 
 const fastEthernet = "one TCP connection does not fill 100 Gb/s; NCCL's guide recommends 4 threads with 4 sockets"
+
+// Reasons for the settings of PyTorch's flight recorder.
+const (
+	rememberCollectives = "PyTorch remembers its last collectives, which shows why ranks hang"
+	keepDumps           = "gorun collects what PyTorch writes when a collective times out"
+)
+
+// recorder returns a setting of PyTorch's flight recorder, if the rank's PyTorch reads it (renamed: by its name since
+// 2.9) and the user has not set it by its other name: of two, PyTorch warns of the old one and takes the new one.
+func (p view) recorder(renamed bool, other, value string) string {
+	torch := p.node().Host.Torch
+	_, set := p.ofNode(p.rank)(other)
+	return only(torch != "" && !set && since(torch, nccl.Version{Major: 2, Minor: 9}) == renamed, value)
+}
 
 // hasValue reports whether ranks have a variable with this value, from the user, their node or a configuration
 // file.

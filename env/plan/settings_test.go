@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/env"
 	"gorun/env/nccl"
 	"gorun/placement"
 )
@@ -380,4 +381,31 @@ func TestVersionsReadWhatTheyAreGiven(t *testing.T) {
 		}
 	}
 	assert.Greater(t, given, 13)
+}
+
+// A host's PyTorch gets the names that it reads, unless the user has set either.
+func TestFlightRecorder(t *testing.T) {
+	const file, oldFile = env.VarTorchFRDumpTempFile, env.VarTorchNCCLDebugInfoTempFile
+	const pipe = env.VarTorchNCCLDebugInfoPipeFile
+	in := example(t, "dgx-h100")
+	in.Dumps, in.Nodes[0].Host.Torch, in.Nodes[1].Host.Torch = "<dir>", "2.15.0", "2.6.0"
+	set := func(node int) (names []string) {
+		e := build(t, in)
+		for _, name := range []string{
+			"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DUMP_ON_TIMEOUT", file, oldFile, pipe,
+		} {
+			if v, is := e.find(node, 2*node, name); is && v.Origin == Gorun {
+				names = append(names, name+"="+v.Value)
+			}
+		}
+		return names
+	}
+	assert.Equal(t, []string{"TORCH_FR_BUFFER_SIZE=2000", file + "=<dir>", pipe + "=<dir>"}, set(0))
+	assert.Equal(t, []string{
+		"TORCH_NCCL_TRACE_BUFFER_SIZE=2000", "TORCH_NCCL_DUMP_ON_TIMEOUT=1", oldFile + "=<dir>", pipe + "=<dir>",
+	}, set(1))
+	in.Inherited = []string{"TORCH_NCCL_TRACE_BUFFER_SIZE=0", oldFile + "=/mine", pipe + "="}
+	assert.Empty(t, set(0))
+	in.Inherited, in.Nodes[0].Host.Torch = nil, ""
+	assert.Empty(t, set(0), "no PyTorch, or no GPU")
 }

@@ -21,7 +21,7 @@ func (b *builder) setEnvironment() error {
 		SignalsToHandle: b.spec.SignalsToHandle, Store: p.Store,
 		MPI: b.mpi(), Engine: b.spec.StartedByEngine(), SlurmNodes: b.slurmNodes(), Restarts: b.ids.Restarts,
 		MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
-		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), JoinNodes: HostRanges,
+		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), Dumps: AtStart, JoinNodes: HostRanges,
 	}
 	for node := range p.Nodes {
 		in.Nodes = append(in.Nodes, b.nodeInputs(node))

@@ -45,6 +45,7 @@ func (j *job) end(grace time.Duration) {
 		orphans = terminate(j.target(), grace) // ranks are zombies, so their sessions cannot be reused
 	}
 	j.mpi.close()
+	j.collecting.close()
 	dismissed := make(chan struct{})
 	go func() {
 		defer close(dismissed)

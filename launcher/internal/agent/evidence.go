@@ -30,7 +30,8 @@ func (j *job) evidence() []wire.File {
 		}
 	}
 	pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern") // empty where /proc is not the kernel's
-	return []wire.File{
+	files := []wire.File{
 		kernel, {Name: "network-counters.txt", Text: network.Bytes()}, {Name: "core-pattern.txt", Text: pattern},
 	}
+	return append(files, j.readDumps()...)
 }

@@ -76,6 +76,7 @@ type jobFiles struct {
 	logRoot    *os.Root     // directory of logs on a node that joined; nil: their paths are absolute
 	redirected []*os.File   // of streams, to close once the ranks have them
 	privateDir privateDir
+	dumps      []string // the ranks' variables for PyTorch's flight recorder
 }
 
 // flow is the ranks' input and output. newJob sets stdin and startRanks credit; all is safe for concurrent use.
@@ -91,8 +92,10 @@ type flow struct {
 type background struct {
 	timers  timers
 	reports reports
-	endings *endings
-	queries atomic.Int32 // being answered
+	// collecting are collections of evidence: what they read remains until they have ended.
+	collecting reports
+	endings    *endings
+	queries    atomic.Int32 // being answered
 }
 
 // rank is the state of one rank. Except for row and dir it is safe for concurrent use.

@@ -17,8 +17,8 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// privateDir is a directory of this node for one attempt, for the job's key, PyTorch's timer pipe, and error files
-// without a log directory. The node chooses its path, neither the head nor the ranks.
+// privateDir is a directory of this node for one attempt, for the job's key, PyTorch's timer pipe, the files of its
+// flight recorder, and error files without a log directory. The node chooses its path, neither the head nor the ranks.
 type privateDir struct {
 	dir  string     // "": not needed
 	mu   sync.Mutex // guards root
@@ -30,7 +30,7 @@ const keyName = "key"
 
 // choosePrivateDir chooses the directory's path.
 func (j *job) choosePrivateDir() {
-	if len(j.start.Key) > 0 || j.wantsTimers() || j.start.ErrorFiles && !hasRankDirs(j.start.Logs) {
+	if len(j.start.Key)+len(j.start.Dumps) > 0 || j.wantsTimers() || j.start.ErrorFiles && !hasRankDirs(j.start.Logs) {
 		j.privateDir.dir = filepath.Join(j.agent.cfg.TempDir, "gorun-"+rand.Text())
 	}
 }

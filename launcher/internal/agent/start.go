@@ -91,6 +91,7 @@ func (j *job) startRanks() (err error) {
 	if err = j.openWatchdog(); err != nil {
 		return err
 	}
+	j.prepareDumps()
 	if err = j.openLogs(); err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (j *job) makeBuildDir() (string, error) {
 // shared: an app without one must not start in another's.
 func (j *job) common(environ []string, app spec.App) process.Common {
 	common := process.Common{
-		Env: slices.Concat(j.watchdog.environ(environ), j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path,
+		Env: slices.Concat(j.watchdog.environ(environ), j.keyEnviron(), j.dumps, j.mpi.environ(environ)), Path: app.Path,
 		Argv: app.Argv, Cgroup: j.cgroup.Load(),
 		Sockets: j.start.MPI.Offered && !j.start.MPI.PMIPort,
 	}

@@ -12,6 +12,9 @@ import (
 // usage handles a Usage frame.
 func (j *job) usage(request wire.Usage, done func()) {
 	<-j.startDone
+	if request.Evidence = request.Evidence && j.collecting.begin(); request.Evidence {
+		defer j.collecting.end()
+	}
 	if !request.Stacks || request.RAS {
 		defer done()
 		if request.RAS {
@@ -43,6 +46,9 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	loads, err := process.Loads(j.rankPIDs())
 	m := wire.Used{Call: request.Call, At: time.Now()}
 	if request.Evidence && j.agent.cfg.Joined == nil { // no head reads files of a node that joined
+		if request.Dumps {
+			j.requestDumps()
+		}
 		m.Evidence = j.evidence()
 	}
 	var keys map[int][]string

@@ -69,7 +69,24 @@ func read(root fs.FS, k kernel, ranks Ranks) (h nccl.Host) {
 	if files := nccl.FindLibraries(root, ranks.Getenv, ranks.PythonPrefix); len(files) > 0 {
 		h.Library = Version(root, files[0])
 	}
+	h.Torch = torch(root, ranks.PythonPrefix)
 	return h
+}
+
+// torch returns the version of the PyTorch of a Python, which may be in its system's directory of packages: those that
+// pip installed beside those of the distribution.
+func torch(root fs.FS, prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	for _, folder := range []string{prefix, path.Join(prefix, "local")} {
+		packages, _ := fs.Glob(root, strings.TrimPrefix(folder, "/")+"/lib/python3*/*-packages/torch-*-info")
+		for _, p := range packages { // torch-2.15.0+cu132.dist-info, torch-2.5.1-py3.12.egg-info
+			text := strings.TrimSuffix(strings.TrimPrefix(path.Base(p), "torch-"), ".dist-info")
+			return text[:strings.IndexAny(text+"+", "+-")]
+		}
+	}
+	return ""
 }
 
 func exists(root fs.FS, name string) bool {

@@ -87,21 +87,25 @@ func TestRead(t *testing.T) {
 		"a container with an NVIDIA one, and PyTorch": {
 			"dev/nvidiactl x\n.dockerenv x\nv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2 x\n" +
 				"v/lib/python3.11/site-packages/nvidia_nccl_cu12-2.25.1.dist-info/METADATA x\n" +
+				"v/lib/python3.11/site-packages/torch-2.6.0+cu124.dist-info/METADATA x\n" +
 				"sys/class/net/lo/operstate unknown\nsys/class/net/eth0/operstate up",
 			quiet{policy: forbidden, shm: 64 << 20, memlock: 64 << 10, stack: true},
 			Ranks{Getenv: environ(), PythonPrefix: "/v"},
 			nccl.Host{
-				GPUs: true, Library: "2.25.1", Container: "Docker", NoMemoryPolicy: true, Shm: 64 << 20,
+				GPUs: true, Library: "2.25.1", Torch: "2.6.0", Container: "Docker", NoMemoryPolicy: true, Shm: 64 << 20,
 				Memlock: 64 << 10, EndlessStack: true,
 			},
 		},
 		"a library of the system, whose link has the version": {
 			"dev/nvidiactl x\nusr/lib/x86_64-linux-gnu/libnccl.so.2 -> libnccl.so.2.18.3\n" +
-				"usr/lib/x86_64-linux-gnu/libnccl.so.2.18.3 x\nsys/class/net/lo/operstate unknown\n" +
-				"sys/class/net/eth0/operstate down\nsys/class/dmi/id/sys_vendor Amazon EC2|",
+				"usr/lib/x86_64-linux-gnu/libnccl.so.2.18.3 x\n" +
+				"usr/local/lib/python3.12/dist-packages/torch-2.9.1-py3.12.egg-info/PKG-INFO x\n" +
+				"sys/class/net/lo/operstate unknown\nsys/class/net/eth0/operstate down\nsys/class/dmi/id/sys_vendor Amazon EC2|",
 			quiet{shm: -1, memlock: -1},
-			Ranks{Getenv: environ()},
-			nccl.Host{GPUs: true, Library: "2.18.3", Shm: -1, Memlock: -1, OnlyLoopback: true, Cloud: "Amazon EC2"},
+			Ranks{Getenv: environ(), PythonPrefix: "/usr"},
+			nccl.Host{
+				GPUs: true, Library: "2.18.3", Torch: "2.9.1", Shm: -1, Memlock: -1, OnlyLoopback: true, Cloud: "Amazon EC2",
+			},
 		},
 		"RDMA devices without their files": {
 			"dev/nvidiactl x\nsys/class/infiniband/mlx5_0/node_type 1\n" +

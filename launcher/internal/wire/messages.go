@@ -97,6 +97,8 @@ type Start struct {
 	Logs   *Logs
 	// ErrorFiles gives each rank a file for PyTorch's exceptions.
 	ErrorFiles bool
+	// Dumps are the variables that name files and pipes of PyTorch's flight recorder, in a directory of the node's.
+	Dumps []string
 	// Key is the content of a file of the node's, made before the first rank starts; none in a job of one node.
 	Key []byte
 	// Window is the number of bytes of each stream that may be in flight.

@@ -13,8 +13,9 @@ type Usage struct {
 	Stacks bool
 	// Signs requests what changes with progress, too; with Stacks how busy the GPUs are.
 	Signs bool
-	// Evidence requests what the host knows of failures.
-	Evidence bool
+	// Evidence requests what the host knows of failures; Dumps has ranks write what PyTorch's flight recorder knows
+	// before, which takes a second or two.
+	Evidence, Dumps bool
 	// RAS requests the answer of NCCL's RAS port instead, which takes up to 6 seconds: of all ranks if All is set, else
 	// of the node's own.
 	RAS, All bool
