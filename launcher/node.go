@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -254,7 +255,7 @@ func (n *node) lossText(err error) string {
 		text = "its connection ended"
 	}
 	if n.end != nil {
-		if more := n.end(); more != "" {
+		if more := strings.TrimSpace(n.end()); more != "" {
 			text += ": " + more
 		}
 	}

@@ -56,9 +56,8 @@ func (h *head) explainFailure(r *job.Result) {
 	fromFile := len(f.Traceback) > 0 && len(f.LastLines) > 0
 	f.Shown = stream > 0 && !fromFile && h.console.Shown(f.Rank, stream)
 	f.Label = h.quoteLabel(f.Rank)
-	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
-		f.Hint = diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.otherTails(f.Rank))
-	}
+	hint, known := diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.otherTails(f.Rank))
+	f.Hint, f.Known = cmp.Or(exit.Hint, f.Hint, hint), known
 	p := h.plan.Load()
 	switch rank := &p.Ranks[f.Rank]; {
 	case p.Logs == nil || !p.Logs.Files() || rank.Spawned:

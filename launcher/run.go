@@ -36,6 +36,9 @@ func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
 		return s.follow(ctx)
 	}
 	r, err := s.run(ctx)
+	if err == nil {
+		r.Classify()
+	}
 	if s.spec.Join != nil {
 		s.announce(r, err)
 	}

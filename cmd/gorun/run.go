@@ -196,6 +196,7 @@ func reportStartFailure(err error) *launcher.Result {
 	if e, ok := errors.AsType[*launcher.Error](list[0]); ok {
 		result.ExitCode, result.Text, result.Hint = e.Code, e.Text, e.Hint
 	}
+	result.Classify()
 	return result
 }
 

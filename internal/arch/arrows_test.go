@@ -105,7 +105,7 @@ var rooms = []room{
 		"launcher/job",
 		[]string{
 			"launcher/internal/spec", "placement", "env", "env/nccl", "env/plan", "launcher/hosts", "launcher/hosts/engine",
-			"rendezvous/world", "internal/printable",
+			"rendezvous/world", "internal/printable", "launcher/doctor/signature",
 		},
 		"the core decides and never acts: it can be tested, printed and diffed only while it imports no machinery",
 	},

@@ -72,7 +72,7 @@ func memoryFaults() []fault {
 			},
 			check: together(
 				blames(137, "killed by the kernel, out of memory ("),
-				contains(onStderr, "  memory   limit 128 MiB (memory."),
+				contains(onStderr, "  why      node: out of memory: limit 128 MiB (memory."),
 				contains(onStderr, "  hint     lower `--nproc-per-node` or raise the limit: 2 ranks share 128 MiB\n"),
 			),
 		},

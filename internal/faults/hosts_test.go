@@ -62,6 +62,7 @@ func TestHosts(t *testing.T) {
 	for n := range testneeds.Count(5, 50) {
 		cases = append(cases, drawCut(random).asFault(n))
 	}
+	t.Cleanup(func() { blamed.check(t) })
 	sets := make(chan *testhosts.Set, hostsAtOnce)
 	for range hostsAtOnce {
 		sets <- testhosts.Up(t, testhosts.Config{Hosts: hostsOfSet, PrivateTmp: true, PrivateHome: true, Keep: []string{bin}})
@@ -73,6 +74,7 @@ func TestHosts(t *testing.T) {
 			defer func() { sets <- set }()
 			v := f.try(known(t, "gorun"), set)
 			report(t, fault{criterion: f.criterion}, v)
+			blamed.add(t, f.name, v)
 			if testneeds.Soak() && f.deadline > 0 && v.took > f.deadline {
 				t.Errorf("the promise is %v", f.deadline)
 			}
@@ -106,6 +108,7 @@ func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
 		return verdict{why: err.Error()}
 	}
 	v.why = f.play(s)
+	v.end = s.end()
 	if exited := time.Since(s.struck); testneeds.Soak() && v.why == "" && f.deadline == cutDeadline &&
 		exited > exitDeadline {
 		v.why = fmt.Sprintf("the launcher ended after %v, promised were %v", exited, exitDeadline)

@@ -32,7 +32,8 @@ type fault struct {
 
 // verdict is the result of a case.
 type verdict struct {
-	why  string   // "" if the criterion is met
+	why  string // "" if the criterion is met
+	end  *end
 	left []string // orphans
 	took time.Duration
 }
@@ -53,6 +54,7 @@ func (f fault) try(l launcher) (v verdict) {
 	}
 	defer s.close()
 	v.why = f.play(s)
+	v.end = s.end()
 	var left []process
 	if v.why != "" {
 		s.launcher.leaving = peerLeaving // the case has failed already
@@ -101,6 +103,7 @@ var places = make(chan struct{}, 2)
 
 func TestMatrix(t *testing.T) {
 	l := known(t, *launcherFlag)
+	t.Cleanup(func() { blamed.check(t) })
 	for _, f := range faults() {
 		if f.own && !l.ours {
 			continue
@@ -118,7 +121,9 @@ func TestMatrix(t *testing.T) {
 			}
 			places <- struct{}{}
 			defer func() { <-places }()
-			report(t, f, f.try(l))
+			v := f.try(l)
+			report(t, f, v)
+			blamed.add(t, f.name, v)
 		})
 	}
 }

@@ -70,7 +70,7 @@ func resourceFaults() []fault {
 			name: "/tmp and /dev/shm read-only", root: true, criterion: "the job works",
 			act: func(s *scene) {
 				// The scene itself may be in /tmp, so that stays writable.
-				line := `mount --bind "$0" "$0" && mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp && mount -t ` +
+				line := `mount --bind "$0" "$0" && mount --rbind /tmp /tmp && mount -o remount,ro,bind /tmp && mount -t ` +
 					`tmpfs -o ro none /dev/shm && TMPDIR=/tmp exec "$@"`
 				s.launch(work{around: []string{"unshare", "-m", "/bin/sh", "-c", line, s.dir}, ranks: 2, program: role("print")})
 			}, check: met,

@@ -110,8 +110,13 @@ func (s *scene) open() error {
 	if s.listener, err = net.Listen("unix", socket); err != nil {
 		return err
 	}
-	// ranks may be other users
-	for path, mode := range map[string]os.FileMode{s.dir: 0o755, lifeline: 0o666, socket: 0o777} {
+	if err := os.WriteFile(s.path("report"), nil, 0o600); err != nil {
+		return err
+	}
+	// the launcher and ranks may be other users
+	for path, mode := range map[string]os.FileMode{
+		s.dir: 0o755, lifeline: 0o666, socket: 0o777, s.path("report"): 0o666,
+	} {
 		if err := os.Chmod(path, mode); err != nil {
 			return err
 		}
@@ -184,6 +189,9 @@ func (s *scene) greet(conn *net.UnixConn) {
 
 // launch starts the launcher.
 func (s *scene) launch(w work) {
+	if s.launcher.ours {
+		w.options = append([]string{"--report", s.path("report")}, w.options...)
+	}
 	argv := append(slices.Clone(w.around), s.launcher.command(w.ranks, w.options, w.program)...)
 	s.command = exec.Command(argv[0], argv[1:]...)
 	s.command.Env = append(append(cleanEnvironment(), s.mark, sceneVariable+"="+s.dir, "TMPDIR="+s.temporary(),

@@ -197,6 +197,10 @@ type Attempt struct {
 	Attempt int      `json:"attempt"`                 // number of the attempt, from 0
 	First   *Failure `json:"first_failure,omitempty"` // failure that ended the attempt; absent without one
 	After   Seconds  `json:"after_seconds"`           // from the start of the ranks to that failure
+	// Class is whose fault its end was, as in the report.
+	Class string `json:"class,omitempty"`
+	// Why says in a few words why it has that class.
+	Why string `json:"why,omitempty"`
 	// Text explains a cause that is not a rank.
 	Text string `json:"text,omitempty"`
 	// Useful is how long it made progress: until the last change of --progress-file or, without that option, to its end if
@@ -209,6 +213,7 @@ type Attempt struct {
 // NewAttempt keeps what later reports show of an attempt's result.
 func NewAttempt(number int, r *Result, useful time.Duration, checkpointed bool, name SignalNamer) Attempt {
 	a := Attempt{Attempt: number, First: r.First, After: r.After, Text: r.Text, Useful: Seconds(useful)}
+	a.Class, a.Why = r.classify()
 	if r.First != nil {
 		a.how = how(r.First.RankEnd, name)
 	}

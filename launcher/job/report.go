@@ -144,8 +144,8 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 		text = fmt.Sprintf("attempt %d: %s", n, text)
 	}
 	b.headline(text)
-	if f.OOM != "" && f.Timer == "" {
-		b.row("memory", f.OOM)
+	if r.Cause == CauseRank {
+		b.why(r)
 	}
 	warnings := r.ncclWarnings()
 	b.output(r, len(warnings))
@@ -299,7 +299,14 @@ func (b *reportBuilder) ended(r *Result) {
 
 // lostHosts names the hosts of ranks with an unknown fate.
 func (r *Result) lostHosts() string {
-	var hosts []string
+	if hosts := r.unknownHosts(); hosts != nil {
+		return " with " + HostRanges(hosts)
+	}
+	return ""
+}
+
+// unknownHosts returns the hosts whose ranks all have an unknown fate.
+func (r *Result) unknownHosts() (hosts []string) {
 	seen := map[string]bool{"": true}
 	for _, e := range r.Ranks {
 		if e.Fate != FateUnknown { // the host is up, and only one of its agents is lost
@@ -312,10 +319,7 @@ func (r *Result) lostHosts() string {
 			seen[e.Host] = true
 		}
 	}
-	if hosts == nil {
-		return ""
-	}
-	return " with " + HostRanges(hosts)
+	return hosts
 }
 
 // killed lists the ranks that did not stop gracefully: a checkpoint that they were writing is torn.
@@ -380,6 +384,9 @@ func (b *reportBuilder) hung(r *Result) {
 
 // end has what any cause may have.
 func (b *reportBuilder) end(r *Result) {
+	if r.Cause != CauseRank && b.Len() > 0 {
+		b.why(r)
+	}
 	if r.Hint != "" {
 		b.row("hint", r.Hint)
 	}

@@ -34,7 +34,7 @@ func TestReport(t *testing.T) {
 			Cause: CauseRank, ExitCode: 137, After: Seconds(14 * time.Second), Ranks: ranks,
 			First: &Failure{RankEnd: failed, LastLines: []string{"allocating 12.0 GiB"}, Hint: "lower --nproc-per-node"},
 		}, `gorun: rank 2 failed first: killed by the kernel, out of memory (pid 8812, after 14s)
-  memory   limit 2.0 GiB (memory.events oom_kill 0→1)
+  why      node: out of memory: limit 2.0 GiB (memory.events oom_kill 0→1)
   last     │ allocating 12.0 GiB
   others   3 ranks stopped by gorun: [0-1,3]
   hint     lower --nproc-per-node

@@ -125,12 +125,18 @@ type Failure struct {
 	Log string `json:"log,omitempty"`
 	// Hint is something to try.
 	Hint string `json:"hint,omitempty"`
+	// Known is the ID of the known error in the last lines, or of the exit code; see docs/reference/errors.md.
+	Known string `json:"known_error,omitempty"`
 }
 
 // Result describes how a job ended.
 type Result struct {
-	JobID    string         `json:"job,omitempty"`    // id
-	Cause    Cause          `json:"cause"`            // why the job ended
+	JobID string `json:"job,omitempty"` // id
+	Cause Cause  `json:"cause"`         // why the job ended
+	// Class is whose fault the end was: "user", "node", "network", "launcher" or "scheduler"; absent after success.
+	Class string `json:"class,omitempty"`
+	// Why says in a few words why it has that class.
+	Why      string         `json:"why,omitempty"`
 	ExitCode int            `json:"exit_code"`        // of gorun
 	Signal   syscall.Signal `json:"signal,omitempty"` // that a user or the resource manager sent
 	// SignalName is the name of the signal: "SIGTERM".

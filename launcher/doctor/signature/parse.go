@@ -1,6 +1,7 @@
 package signature
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -113,6 +114,11 @@ func (p *fileParser) set(key, value string) error {
 		return nil
 	}
 	switch key {
+	case "class":
+		if !slices.Contains([]string{"node", "network", "launcher", "scheduler"}, value) {
+			return fmt.Errorf("%q is no class: it is node, network, launcher, scheduler or, without this key, user", value)
+		}
+		s.Class = value
 	case "kind":
 		at := slices.Index(kindNames[:], value)
 		if at < 0 {
@@ -165,6 +171,7 @@ func (p *fileParser) finish() error {
 	if len(s.Lines) == 0 && asked == 0 || len(s.Lines) > 0 && len(s.Examples) == 0 {
 		return fmt.Errorf("%s needs a line with an example, or a name to ask for it", s.ID)
 	}
+	s.Class = cmp.Or(s.Class, "user")
 	s.patterns, s.unless = nil, nil
 	for _, line := range s.Lines {
 		compiled, err := compile(line)

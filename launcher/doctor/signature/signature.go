@@ -36,6 +36,8 @@ type Signature struct {
 	Family string `json:"family"`  // its source: NCCL, Slurm, …
 	Kind   Kind   `json:"kind"`    // "note" is no failure
 	Means  string `json:"meaning"` // what the line means
+	// Class is whose fault it usually is: "user", "node", "network", "launcher" or "scheduler".
+	Class string `json:"class"`
 
 	// Lines are patterns: literal text, * for anything, {name} for a word, {name#} for a number. Case does not matter.
 	Lines    []string `json:"-"`

@@ -20,7 +20,10 @@ import (
 )
 
 // hintOf is the hint for lines alone.
-func hintOf(lines []string) string { return Hint(lines, 0, 0, maps.All(map[int][]string{})) }
+func hintOf(lines []string) string {
+	text, _ := Hint(lines, 0, 0, maps.All(map[int][]string{}))
+	return text
+}
 
 func lines(text string) []string { return strings.Split(strings.Trim(text, "\n"), "\n") }
 
@@ -407,7 +410,7 @@ func TestHintOfARank(t *testing.T) {
 		"somebody's SIGKILL": {signal: 9},
 		"any status":         {status: 1, own: []string{"ValueError: x"}},
 	} {
-		got := Hint(c.own, c.status, c.signal, slices.All(c.others))
+		got, _ := Hint(c.own, c.status, c.signal, slices.All(c.others))
 		if c.want == "" {
 			require.Empty(t, got, name)
 			continue

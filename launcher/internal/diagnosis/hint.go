@@ -13,22 +13,23 @@ import (
 //
 // If the lines only follow from another rank's failure, Hint looks for a cause in the last lines of the others. If no
 // line is known, the exit status or the signal may be.
-func Hint(lines []string, status, signal int, others iter.Seq2[int, []string]) string {
+//
+// id is that of the signature, also of one without advice.
+func Hint(lines []string, status, signal int, others iter.Seq2[int, []string]) (text, id string) {
 	m, ok := bestMatch(lines)
-	if ok && m.Kind == signature.Cause {
-		return advice(m)
-	}
 	if ok && m.Kind == signature.Victim {
 		for rank, last := range others {
 			if other, ok := bestMatch(last); ok && other.Kind == signature.Cause {
-				return fmt.Sprintf("rank %d: %s", rank, advice(other))
+				return fmt.Sprintf("rank %d: %s", rank, advice(other)), other.ID
 			}
 		}
 	}
 	if !ok {
-		m, _ = signature.ByExit(status, signal)
+		if m, ok = signature.ByExit(status, signal); !ok {
+			return "", ""
+		}
 	}
-	return advice(m)
+	return advice(m), m.ID
 }
 
 // bestMatch returns the most telling signature in some lines, among equals the last.
@@ -45,7 +46,7 @@ func bestMatch(lines []string) (best signature.Match, ok bool) {
 // advice returns a signature's advice and a command that explains more. A victim of another failure has advice only if
 // its record has a hint.
 func advice(m signature.Match) string {
-	if m.Signature == nil || m.Kind == signature.Victim && m.Hint == "" {
+	if m.Kind == signature.Victim && m.Hint == "" {
 		return ""
 	}
 	return m.Advice() + " (`gorun explain " + m.ID + "`)"
