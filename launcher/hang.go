@@ -63,7 +63,7 @@ func (h *head) onHung(n *node, m wire.Hung) error {
 }
 
 func (h *head) reportHang(hang *job.Hang) {
-	hang.Hint = h.plan.Load().StackHint(hang.Ranks, h.spec.OnHang != job.HangReport)
+	hang.Hint = job.StackHint(hang.Ranks)
 	h.hang.Store(hang)
 	if h.spec.OnHang == job.HangReport {
 		for _, line := range hang.Lines() {

@@ -207,7 +207,7 @@ func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) regis
 		}
 	}
 	w := registry.Reply{Lines: job.DescribeActivity(ranks)}
-	if hint := h.plan.Load().StackHint(ranks, false); hint != "" {
+	if hint := job.StackHint(ranks); hint != "" {
 		w.Lines = append(w.Lines, "hint: "+hint)
 	}
 	for _, host := range silent {

@@ -16,7 +16,7 @@ func stacksCommand(c *commandLine) *command {
 	return r.define(cli.Command{
 		Usage: "show what each rank of a job does right now",
 		Description: "gorun stacks shows what each rank of a job does right now; ranks that do the same share a line. The " +
-			"ranks keep running. Python's frames need py-spy (`pip install py-spy`).",
+			"ranks keep running. Python before 3.11 needs py-spy (`pip install py-spy`), C and C++ need eu-stack of elfutils.",
 		Flags: c.Flags(c.group(dialect.GroupShown, r.rankOption())...),
 	}, shownText, noJobText,
 		dialect.Example{"gorun stacks", "the only running job"},

@@ -183,8 +183,8 @@ func TestAJobThatGoesOnIsOnlyLookedAt(t *testing.T) {
 	assert.NotContains(t, got.stderr, "goroutine")
 }
 
-// pythonHang waits for a lock in the main thread while another thread waits elsewhere. Each rank reports its stacks
-// in another way, and the last rank not at all.
+// pythonHang waits for a lock in the main thread while another thread waits elsewhere. The handlers of signals make no
+// difference: the stacks are in the ranks' memory.
 const pythonHang = `import faulthandler, os, signal, threading
 rank = os.environ["RANK"]
 if rank == "0": faulthandler.enable()
@@ -208,8 +208,7 @@ func TestPythonRanksSayWhereTheyHang(t *testing.T) {
 	j.dir = dir
 	text, before, data := hangs(t, j)
 	assert.Empty(t, before)
-	assert.Contains(t, text, "  [3]      sleeping in ")
-	assert.Regexp(t, `  \[0-2\] .*; last line: ready
+	assert.Regexp(t, `  \[0-3\] .*; last line: ready
            │ step \(train\.py:10\)
            │ <module> \(train\.py:11\)
 exit 124

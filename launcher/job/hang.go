@@ -1,9 +1,7 @@
 package job
 
 import (
-	"cmp"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -104,24 +102,15 @@ const kernelFrame = " (kernel)"
 // inKernel reports whether nothing better than its stack in the kernel is known of a rank.
 func inKernel(stack []string) bool { return len(stack) > 0 && strings.HasSuffix(stack[0], kernelFrame) }
 
-// StackHint says how to get the frames of Python programs that have none; "" if there is no such rank. dumped reports
-// that ranks were asked for them by a signal, too.
-func (p *Plan) StackHint(ranks []spec.Activity, dumped bool) string {
+// StackHint says how to get the frames of a rank that has none; "" if there is no such rank, or no way.
+func StackHint(ranks []spec.Activity) string {
 	for _, a := range ranks {
-		r := &p.Ranks[a.Rank]
-		program := path.Base(p.AppsOf(r.Node)[r.App].Path)
-		switch {
-		case !strings.HasPrefix(program, "python"), len(a.Stack) > 0 && !inKernel(a.Stack):
-		case dumped:
-			return cmp.Or(a.Obstacle, noPySpy) + ", or add `-x PYTHONFAULTHANDLER=1`, to see Python's frames"
-		default:
-			return cmp.Or(a.Obstacle, noPySpy) + " to see Python's frames"
+		if a.Obstacle != "" && (len(a.Stack) == 0 || inKernel(a.Stack)) {
+			return a.Obstacle
 		}
 	}
 	return ""
 }
-
-const noPySpy = "run `pip install py-spy`"
 
 // hangGroup are ranks that do the same.
 type hangGroup struct {

@@ -135,8 +135,11 @@ func (l *inspection) inspect(ctx context.Context, members []process.Proc) {
 	if l.CPU >= busy && l.main.Busy() {
 		l.State, l.Wait = process.Proc{State: 'R'}.StateName(), ""
 	}
-	if l.program == stacks.Python {
-		l.Stack, l.Obstacle = stacks.PySpy(ctx, l.main.PID)
+	switch l.program {
+	case stacks.Python:
+		l.Stack, l.Obstacle = stacks.PythonStack(ctx, l.main.PID)
+	case stacks.Other:
+		l.Stack, l.Obstacle = stacks.NativeStack(ctx, l.main.PID)
 	}
 }
 

@@ -51,7 +51,7 @@ type Activity struct {
 	Keys  []string `json:"store_keys,omitempty"` // that it waits for in the store
 	MPI   *MPIWait `json:"mpi_wait,omitempty"`   // nil: its node knows of no wait in MPI
 	Stack []string `json:"stack,omitempty"`      // of its main thread, the innermost frame first
-	// Obstacle says what to do so that py-spy can read the stack, where it is installed and cannot.
+	// Obstacle says what to do to see the frames of the program, where that is known.
 	Obstacle string `json:"stack_obstacle,omitempty"`
 	LastLine string `json:"last_line,omitempty"` // last line that it printed
 }

@@ -1,13 +1,20 @@
-// Package stacks finds out what a process is doing right now: its Python frames with py-spy if that is installed, its
-// state in the kernel, and, for a process that is about to be ended, the stacks that it prints on a signal.
+// Package stacks finds out what a process is doing right now: its frames, for Python from its memory and otherwise with
+// a debugger that is installed, its state in the kernel, and, for a process that is about to be ended, the stacks that
+// it prints on a signal.
 package stacks
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gorun/launcher/internal/process/child"
 )
@@ -43,30 +50,142 @@ func ProgramOf(pid int) Program {
 
 func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
-// PySpy returns the frames of a Python program's main thread from `py-spy dump`, innermost first; if it is installed
-// and fails, what to do about that. py-spy stops the process for some milliseconds and needs the right to trace it.
-func PySpy(ctx context.Context, pid int) (frames []string, obstacle string) {
-	text, err := child.CommandContext(ctx, "py-spy", "dump", "--pid", strconv.Itoa(pid)).CombinedOutput()
-	if err != nil {
-		scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
-		return nil, pySpyObstacle(string(text), strings.TrimSpace(string(scope)))
+// PythonStack returns the frames of a Python program's main thread, innermost first, without stopping it: from its
+// memory, or for a version that gorun does not know from py-spy. obstacle says what to do without frames.
+func PythonStack(ctx context.Context, pid int) (lines []string, obstacle string) {
+	const aim = " to see Python's frames"
+	lines, err := pythonFrames(pid)
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return nil, allow(pid) + aim
+	case !errors.Is(err, errVersion):
+		return lines, ""
 	}
-	return mainThread(string(text)), ""
+	out, err := child.CommandContext(ctx, "py-spy", "dump", "--nonblocking", "--pid", strconv.Itoa(pid)).CombinedOutput()
+	first, _, _ := strings.Cut(string(out), "\n")
+	switch {
+	case err == nil:
+		return mainThread(string(out)), ""
+	case strings.HasPrefix(first, "Permission Denied"):
+		return nil, allow(pid) + aim
+	case first != "":
+		return nil, "run `py-spy dump` yourself, as it failed (" + strings.TrimPrefix(first, "Error: ") + ")," + aim
+	}
+	return nil, "run `pip install py-spy`" + aim
 }
 
-// pySpyObstacle says how to remove what py-spy complains about. scope is Yama's limit on tracing, which is 0 or empty
-// without one.
-func pySpyObstacle(complaint, scope string) string {
-	first, _, _ := strings.Cut(complaint, "\n")
-	switch {
-	case first == "": // it is not installed, or took too long
-		return ""
-	case !strings.HasPrefix(first, "Permission Denied"):
-		return "run `py-spy dump` yourself, as it failed (" + strings.TrimPrefix(first, "Error: ") + "),"
-	case strings.Trim(scope, "0") != "":
-		return "allow py-spy to trace processes (`sudo sysctl kernel.yama.ptrace_scope=0`)"
+// nativeTime bounds a reading of debug information.
+const nativeTime = 3 * time.Second
+
+// NativeStack returns the frames of a C or C++ program's main thread, innermost first, from eu-stack, which stops the
+// program for some milliseconds. obstacle says what to do without frames.
+func NativeStack(ctx context.Context, pid int) (lines []string, obstacle string) {
+	const aim = " to see C and C++ frames"
+	status, err := os.ReadFile(file(pid, "status"))
+	if err != nil || strings.ContainsAny(statusField(string(status), "State"), "TtZX") {
+		return nil, ""
 	}
-	return "allow py-spy to trace processes (in containers `docker run --cap-add SYS_PTRACE`)"
+	if _, err = os.Readlink(file(pid, "exe")); errors.Is(err, os.ErrPermission) {
+		return nil, allow(pid) + " to see the rank's frames"
+	}
+	ctx, cancel := context.WithTimeout(ctx, nativeTime)
+	defer cancel()
+	c := child.CommandContext(ctx, "eu-stack", "-1", "-i", "-s", "-m", "-p", strconv.Itoa(pid))
+	c.Env = append(c.Environ(), "DEBUGINFOD_URLS=") // no downloads
+	c.WaitDelay = time.Second
+	out, err := c.CombinedOutput()
+	if ctx.Err() != nil { // the kernel may deliver the SIGSTOP of a debugger that was killed
+		_ = unix.Kill(pid, unix.SIGCONT) // it may have ended
+	}
+	lines = nativeFrames(string(out))
+	switch {
+	case len(lines) > 0:
+		return lines, ""
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, "run `sudo apt-get install elfutils` or `sudo dnf install elfutils`" + aim
+	case strings.Contains(string(out), "not permitted"):
+		return nil, allow(pid) + aim
+	}
+	return nil, ""
+}
+
+// nativeFrames reads what eu-stack prints. What MPI and the C library do within their functions is left out.
+//
+//	TID 4711:
+//	#0  0x00007fe901bd42ad read - /usr/lib/x86_64-linux-gnu/libc.so.6
+//	    ../sysdeps/unix/sysv/linux/read.c:26:10
+//	#1  0x00005589b3d861d6 Grid<double>::step(int) - /home/me/heat
+func nativeFrames(text string) (lines []string) {
+	var all []goFrame
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		_, frame, _ := strings.Cut(line, " 0x")
+		at := max(strings.LastIndex(frame, " - "), 0)
+		_, function, named := strings.Cut(frame[:at], " ")
+		switch last := len(all) - 1; {
+		case named:
+			all = append(all, goFrame{withoutArguments(function), path.Base(frame[at+3:])})
+		case last >= 0 && strings.Count(line, ":") == 2 && !all[last].inLibc():
+			all[last].place = path.Base(line[:strings.LastIndexByte(line, ':')])
+		}
+	}
+	call := slices.IndexFunc(all, func(f goFrame) bool {
+		return strings.HasPrefix(f.function, "MPI_") || strings.HasPrefix(f.function, "PMPI_")
+	})
+	if call < 0 {
+		call = slices.IndexFunc(all, func(f goFrame) bool { return !f.inLibc() }) - 1
+	}
+	for _, f := range all[max(call, 0):] {
+		if f.inLibc() { // __GI___read
+			f.function = strings.TrimLeft(strings.TrimPrefix(f.function, "__GI_"), "_")
+		}
+		if lines = append(lines, f.String()); f.function == "main" || len(lines) == frames {
+			break
+		}
+	}
+	return lines
+}
+
+func (f goFrame) inLibc() bool { return strings.HasPrefix(f.place, "libc.so") }
+
+// withoutArguments returns a C++ function without its arguments and those of templates.
+func withoutArguments(function string) string {
+	depth := 0
+	return strings.TrimSpace(strings.Map(func(c rune) rune {
+		switch c {
+		case '(', '<':
+			depth++
+			return -1
+		case ')', '>':
+			depth--
+			return -1
+		}
+		if depth > 0 {
+			return -1
+		}
+		return c
+	}, function))
+}
+
+// allow says how to get the right to read a process.
+func allow(pid int) string {
+	status, _ := os.ReadFile(file(pid, "status"))
+	owner, _, _ := strings.Cut(statusField(string(status), "Uid"), "\t")
+	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	return allowing(owner, strconv.Itoa(os.Geteuid()), strings.TrimSpace(string(scope)))
+}
+
+// allowing chooses by the users of the process and of gorun, and by Yama's limit, which is 0 or empty without one.
+func allowing(owner, self, scope string) string {
+	switch {
+	case owner != self && self != "0":
+		return "run gorun as root or as the rank's user " + owner
+	case scope == "3":
+		return "boot with `sysctl.kernel.yama.ptrace_scope=0`, as it is 3 until then,"
+	case strings.Trim(scope, "0") != "":
+		return "allow gorun to read ranks (`sudo sysctl kernel.yama.ptrace_scope=0`)"
+	}
+	return "allow gorun to read ranks (in containers `docker run --cap-add SYS_PTRACE`)"
 }
 
 // mainThread returns the frames of the main thread in py-spy's output:

@@ -1,0 +1,353 @@
+package stacks
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var (
+	errTorn    = errors.New("the memory changes or is not Python's")
+	errVersion = errors.New("not a known version of Python")
+)
+
+// offset is a place in CPython's structures; offsets has its bytes from the beginning of its structure.
+type offset int
+
+const (
+	interpreters    offset = iota // of the runtime: the newest interpreter
+	nextInterpreter               // of an interpreter
+	threads                       // of an interpreter: the newest thread
+	nextThread                    // of a thread
+	currentFrame                  // of a thread, before 3.13 of its C frame
+	previousFrame                 // of a frame
+	executable                    // of a frame: its code
+	instruction                   // of a frame
+	frameOwner                    // of a frame
+	codeFile                      // of code
+	codeName                      // of code
+	codeLines                     // of code: the table of lines
+	codeFirstLine                 // of code
+	codeBytes                     // of code: the first instruction
+	objectType                    // of an object
+	typeName                      // of a type
+	bytesLength                   // of bytes
+	bytesData                     // of bytes
+	stringState                   // of a string
+	stringLength                  // of a string
+	stringSize                    // of an ASCII string, which its characters follow
+	numOffsets
+)
+
+type offsets [numOffsets]uint64
+
+// headers has the offsets of versions that do not publish them, from their headers.
+var headers = map[string]offsets{
+	"11": {40, 0, 16, 8, 8, 48, 32, 56, 69, 112, 120, 136, 72, 184, 8, 24, 16, 32, 32, 16, 48},
+	"12": {40, 0, 72, 8, 0, 8, 0, 56, 70, 112, 120, 136, 68, 192, 8, 24, 16, 32, 32, 16, 40},
+}
+
+// published says which words of _Py_DebugOffsets, the beginning of the runtime since 3.13, have them.
+var published = map[byte]offsets{
+	13: {5, 8, 9, 21, 23, 29, 30, 31, 33, 35, 36, 38, 39, 43, 45, 47, 65, 66, 68, 69, 70},
+	14: {5, 8, 9, 24, 26, 32, 33, 34, 36, 40, 41, 43, 44, 48, 51, 53, 75, 76, 78, 79, 80},
+	15: {5, 8, 9, 24, 26, 40, 41, 42, 44, 48, 49, 51, 52, 56, 59, 61, 87, 88, 90, 91, 92},
+}
+
+// Limits of what is believed.
+const (
+	longestText   = 4 << 10 // characters
+	longestTable  = 4 << 20 // bytes
+	longestList   = 10_000  // interpreters or threads
+	largestOffset = 1 << 20 // bytes
+	pythonTries   = 5
+	inC           = 3  // the least owner of a frame that C code pushed
+	cFrame        = 56 // offset in a thread of its C frame, before 3.13
+)
+
+// python is an interpreter's memory.
+type python struct {
+	memory io.ReaderAt
+	offsets
+	runtime      uint64
+	viaCFrame    bool
+	freeThreaded bool
+	codeType     uint64 // once known
+	err          error  // the first failure, after which nothing is read
+}
+
+// pythonFrames returns the frames of a Python program's main thread, innermost first. It does not stop the process.
+func pythonFrames(pid int) (lines []string, err error) {
+	memory, err := os.Open(file(pid, "mem"))
+	if err != nil {
+		return nil, err
+	}
+	defer memory.Close()
+	p := python{memory: memory}
+	version, err := p.locate(pid)
+	if err != nil {
+		return nil, err
+	}
+	if p.learn(version); p.err != nil {
+		return nil, p.err
+	}
+	return p.settle()
+}
+
+// settle reads frames until two readings agree, or takes the last of a few.
+func (p *python) settle() (lines []string, err error) {
+	for range pythonTries {
+		p.err = nil
+		now := p.stack()
+		if p.err != nil {
+			continue
+		}
+		if slices.Equal(now, lines) {
+			return now, nil
+		}
+		lines = now
+	}
+	if len(lines) > 0 {
+		return lines, nil
+	}
+	return nil, p.err
+}
+
+// locate finds the interpreter's runtime in the program or its libpython, and returns the version in that file's name.
+func (p *python) locate(pid int) (version string, err error) {
+	exe, err := os.Readlink(file(pid, "exe"))
+	if err != nil {
+		return "", err
+	}
+	maps, err := os.ReadFile(file(pid, "maps"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(maps)) {
+		// 00400000-0041f000 r--p 00000000 fe:00 1234   /usr/bin/python3.11
+		mapping, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "/")
+		f := strings.Fields(mapping)
+		if name = "/" + name; len(f) < 3 || strings.Trim(f[2], "0") != "" {
+			continue
+		}
+		where := file(pid, "root") + name
+		if name == exe {
+			where = file(pid, "exe")
+		} else if !strings.HasPrefix(path.Base(name), "libpython3.") {
+			continue
+		}
+		begin, _, _ := strings.Cut(f[0], "-")
+		start, _ := strconv.ParseUint(begin, 16, 64)
+		if p.runtime = runtimeAddress(where, start); p.runtime != 0 {
+			_, version, _ = strings.Cut(path.Base(name), "python3.")
+			return version[:min(2, len(version))], nil
+		}
+	}
+	return "", errVersion
+}
+
+// runtimeAddress returns the address of the runtime in a file that is mapped at start, or 0.
+func runtimeAddress(name string, start uint64) uint64 {
+	f, err := elf.Open(name)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	section := f.Section(".PyRuntime")
+	load := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_LOAD })
+	if section == nil || load < 0 {
+		return 0
+	}
+	return start + section.Addr - (f.Progs[load].Vaddr - f.Progs[load].Off)
+}
+
+// learn finds out the offsets.
+func (p *python) learn(version string) {
+	var words [93]uint64
+	raw := p.bytes(p.runtime, uint64(8*len(words)))
+	if !bytes.HasPrefix(raw, []byte("xdebugpy")) {
+		if p.offsets, p.viaCFrame = headers[version]; !p.viaCFrame {
+			p.fail(errVersion)
+		}
+		return
+	}
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(raw[8*i:])
+	}
+	places, known := published[byte(words[1]>>16)]
+	if !known || words[1]>>24 != 3 {
+		p.fail(errVersion)
+	}
+	p.freeThreaded = words[2] != 0
+	for i, place := range places {
+		if p.offsets[i] = words[place]; p.offsets[i] > largestOffset {
+			p.fail(errVersion)
+		}
+	}
+}
+
+func (p *python) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// bytes reads memory. After a failure, all bytes are 0.
+func (p *python) bytes(at, length uint64) []byte {
+	raw := make([]byte, length)
+	if p.err == nil {
+		_, err := p.memory.ReadAt(raw, int64(at))
+		p.fail(err)
+	}
+	if p.err != nil {
+		clear(raw)
+	}
+	return raw
+}
+
+// word reads a pointer.
+func (p *python) word(at uint64) uint64 { return binary.LittleEndian.Uint64(p.bytes(at, 8)) }
+
+// field reads a pointer in a structure.
+func (p *python) field(of uint64, o offset) uint64 { return p.word(of + p.offsets[o]) }
+
+// oldest returns the last element of a list.
+func (p *python) oldest(of uint64, first, next offset) uint64 {
+	at := p.field(of, first)
+	for range longestList {
+		following := p.field(at, next)
+		if following == 0 {
+			return at
+		}
+		at = following
+	}
+	p.fail(errTorn)
+	return 0
+}
+
+// stack returns the innermost frames of the oldest thread of the oldest interpreter, the main one.
+func (p *python) stack() (lines []string) {
+	at := p.oldest(p.runtime, interpreters, nextInterpreter)
+	at = p.oldest(at, threads, nextThread)
+	if p.viaCFrame {
+		at = p.word(at + cFrame)
+	}
+	at = p.field(at, currentFrame)
+	for range 2 * frames { // C code's frames are between Python's
+		if at == 0 || len(lines) == frames {
+			break
+		}
+		if p.bytes(at+p.offsets[frameOwner], 1)[0] < inC {
+			lines = append(lines, p.frame(at))
+		}
+		at = p.field(at, previousFrame)
+	}
+	return lines
+}
+
+// frame describes a frame of Python code.
+func (p *python) frame(at uint64) string {
+	code := p.field(at, executable) &^ 7 // a tag
+	if kind := p.field(code, objectType); kind != p.codeType || kind == 0 {
+		if string(p.bytes(p.field(kind, typeName), 5)) != "code\x00" {
+			p.fail(errTorn)
+			return ""
+		}
+		p.codeType = kind
+	}
+	place := pythonPlace(p.text(p.field(code, codeFile)))
+	if line := p.line(at, code); line > 0 {
+		place += ":" + strconv.Itoa(line)
+	}
+	return p.text(p.field(code, codeName)) + " (" + place + ")"
+}
+
+// text reads a string.
+func (p *python) text(at uint64) string {
+	length, state := p.field(at, stringLength), p.field(at, stringState)>>2
+	if p.freeThreaded {
+		state >>= 6
+	}
+	const compact, ascii = 1 << 3, 1 << 4
+	width := state & 7
+	if length == 0 || length > longestText || state&compact == 0 || width != 1 && width != 2 && width != 4 {
+		p.fail(errTorn)
+		return ""
+	}
+	at += p.offsets[stringSize]
+	if state&ascii == 0 {
+		at += 16 // size and address of its UTF-8
+		if p.offsets == headers["11"] {
+			at += 8
+		}
+	}
+	var text []rune
+	for c := range slices.Chunk(p.bytes(at, length*width), int(width)) {
+		text = append(text, rune(binary.LittleEndian.Uint32(append(slices.Clone(c), 0, 0, 0, 0))))
+	}
+	return string(text)
+}
+
+// line returns the line of the instruction that a frame executes, 0 if it is not known.
+func (p *python) line(frame, code uint64) int {
+	table := p.field(code, codeLines)
+	length := p.field(table, bytesLength)
+	if length > longestTable {
+		p.fail(errTorn)
+		return 0
+	}
+	first := int(int32(p.field(code, codeFirstLine)))
+	executed := p.field(frame, instruction) - code - p.offsets[codeBytes]
+	return lineOf(p.bytes(table+p.offsets[bytesData], length), first, executed/2)
+}
+
+// lineOf finds an instruction's line in a table of the form in CPython's InternalDocs/code_objects.md: each entry
+// begins with a byte that has the highest bit set.
+func lineOf(table []byte, line int, instruction uint64) int {
+	for len(table) > 0 {
+		entry := table[0]
+		end := 1 + slices.IndexFunc(table[1:], func(b byte) bool { return b >= 0x80 })
+		if end == 0 {
+			end = len(table)
+		}
+		known := true
+		switch kind := entry >> 3 & 15; kind {
+		case 15:
+			known = false
+		case 14, 13:
+			line += signedVarint(table[1:end])
+		case 12, 11:
+			line += int(kind - 10)
+		}
+		covered := uint64(entry&7) + 1
+		if instruction < covered && known {
+			return line
+		} else if instruction < covered {
+			return 0
+		}
+		instruction -= covered
+		table = table[end:]
+	}
+	return 0
+}
+
+// signedVarint reads six bits a byte, the least significant first; of the whole number the lowest bit is the sign.
+func signedVarint(raw []byte) int {
+	value := 0
+	for i, b := range raw[:min(len(raw), 6)] {
+		if value |= int(b&0x3f) << (6 * i); b&0x40 == 0 {
+			break
+		}
+	}
+	if value&1 != 0 {
+		return -(value >> 1)
+	}
+	return value >> 1
+}
