@@ -129,7 +129,7 @@ gpu: build ## every check that needs NVIDIA's GPUs, and one report, build/gpu.md
 
 bench: build ## gorun against its peers on this machine, interleaved, in 25 minutes; prints the targets that it misses
 	.ci/setup
-	$(GO) run ./internal/bench -gorun bin/gorun -json build/bench -quick -page -within 22m
+	XDG_STATE_HOME=$(CURDIR)/build/bench $(GO) run ./internal/bench -gorun bin/gorun -json build/bench -quick -page -within 22m
 
 soak: ## the tests with full counts, then fuzzing: hours
 	GORUN_SOAK=1 .ci/test

@@ -15,6 +15,7 @@ import (
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
+	"gorun/launcher/record"
 )
 
 // chaos injects the faults of --chaos. A nil chaos does nothing.
@@ -88,6 +89,7 @@ func (c *chaos) inject(h *head, f *fault) {
 	note := "chaos: " + f.Fault + ": " + cmp.Or(f.Target, "not injected: "+f.Why)
 	c.mu.Unlock()
 	h.settings.notify(note)
+	h.settings.emit(record.Event{Event: record.Fault, Text: note})
 	if act != nil {
 		act()
 	}

@@ -10,7 +10,6 @@ import (
 
 	"gorun/env/plan"
 	"gorun/internal/printable"
-	"gorun/launcher/internal/output"
 	"gorun/launcher/registry"
 )
 
@@ -29,7 +28,11 @@ func (l *monitor) evidence(ctx context.Context, h *head, send func(part any) err
 	}
 	p := h.plan.Load()
 	data("plan.json", p.Masked())
-	file("last-lines.txt", h.allTails(), "")
+	var tails []byte
+	for _, line := range h.allTails() {
+		tails = fmt.Appendf(tails, "[%d] %s\n", line.Rank, line.Text)
+	}
+	file("last-lines.txt", []byte(p.Masker().Replace(string(tails))), "")
 	answers, silent := h.queries.ask(ctx, h, queryDumps)
 	for _, a := range answers {
 		for _, f := range a.body.Evidence {
@@ -58,17 +61,4 @@ func (l *monitor) evidence(ctx context.Context, h *head, send func(part any) err
 	nccl := l.nccl(ctx, h)
 	file("nccl.txt", []byte(strings.Join(nccl.Lines, "\n")+"\n"), nccl.Error)
 	file("", nil, "")
-}
-
-// allTails returns the last lines of each rank.
-func (h *head) allTails() []byte {
-	var b strings.Builder
-	for rank := range h.plan.Load().Ranks {
-		for _, stream := range []int{output.Stdout, output.Stderr} {
-			for _, line := range h.console.Tail(rank, stream) {
-				fmt.Fprintf(&b, "[%d] %s\n", rank, line)
-			}
-		}
-	}
-	return []byte(b.String())
 }

@@ -12,6 +12,7 @@ import (
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
+	"gorun/launcher/record"
 )
 
 // head drives one attempt of a job: it passes events to the supervisor and executes its orders. Its
@@ -110,6 +111,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.nccl.init(h)
 	h.settings.console.Store(h.console)
 	h.monitor.attach(h)
+	h.settings.emit(record.Event{Event: record.AttemptBegan, At: h.began, Attempt: h.plan.Load().Attempt})
 	h.signals.hold()
 	h.stdin = h.newStdinPump()
 	if err := h.startRanks(); err != nil {
@@ -123,6 +125,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	}
 	h.loop(ctx)
 	h.finish(ctx)
+	h.reportLastLines()
 	return h.result(), nil
 }
 
@@ -144,6 +147,7 @@ func (h *head) finish(ctx context.Context) {
 // post gives the supervisor an event and executes its orders on the calling goroutine: a handover
 // would cost a thread switch per event.
 func (h *head) post(ev job.Event) {
+	h.emitEvent(ev)
 	for _, note := range h.step(ev) {
 		h.settings.notify(note) // without the lock: the console may be posting
 	}

@@ -15,6 +15,7 @@ import (
 	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
+	"gorun/launcher/record"
 )
 
 // ownNodes is how many of s.nodes are to have ranks. Those behind them are spares.
@@ -204,6 +205,7 @@ func (s *session) takeBack(nodes []*node) {
 			}
 		}
 		s.settings.notify(text)
+		s.settings.emit(record.Event{Event: record.NodeJoined, Host: n.name, Text: text})
 		s.setNodes(slices.Insert(slices.Clone(s.nodes), at, n))
 		s.left = slices.DeleteFunc(slices.Clone(s.left), func(gone *node) bool { return gone.index == n.index })
 	}
@@ -250,6 +252,7 @@ func (s *session) enlist(most int) (fresh []*node) {
 			continue
 		}
 		s.settings.notify(n.name + " joins the job")
+		s.settings.emit(record.Event{Event: record.NodeJoined, Host: n.name})
 		able = append(able, n)
 	}
 	return able

@@ -9,6 +9,8 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/job"
+	"gorun/launcher/record"
+	"gorun/launcher/registry"
 	nvml "gorun/placement/nvml/worker"
 )
 
@@ -44,6 +46,8 @@ type settings struct {
 	started        func(*job.Plan, []int)
 	registry       []string
 	quarantine     string
+	events         func(record.Event)
+	lastLines      func([]registry.Line)
 	frames         bool
 	offline        bool
 }
@@ -117,6 +121,12 @@ func WithRegistry(places []string) Option { return func(s *settings) { s.registr
 // WithQuarantine names the file that has the hosts that failed, see package quarantine. Jobs that can lose nodes, or
 // check them, add to it and leave out hosts in quarantine. By default failures are not kept.
 func WithQuarantine(file string) Option { return func(s *settings) { s.quarantine = file } }
+
+// WithEvents has f called with what happens to the job, on several goroutines. f must not block.
+func WithEvents(f func(record.Event)) Option { return func(s *settings) { s.events = f } }
+
+// WithLastLines has f called with the last lines of all ranks whenever an attempt has ended.
+func WithLastLines(f func([]registry.Line)) Option { return func(s *settings) { s.lastLines = f } }
 
 // WithColour colours the labels on standard output and standard error.
 func WithColour(stdout, stderr bool) Option {

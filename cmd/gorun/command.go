@@ -104,6 +104,7 @@ func commandList() []commandEntry {
 		{"stacks", dialect.CategoryInspect, stacksCommand},
 		{"logs", dialect.CategoryInspect, logsCommand},
 		{"evidence", dialect.CategoryInspect, evidenceCommand},
+		{"report", dialect.CategoryInspect, reportCommand},
 		{"help", dialect.CategoryHelp, helpCommand},
 		{"version", dialect.CategoryHelp, versionCommand},
 		{"completion", dialect.CategoryHelp, completionCommand},

@@ -18,6 +18,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/launcher/doctor"
 	"gorun/launcher/doctor/signature"
+	"gorun/launcher/record"
 	"gorun/launcher/registry"
 )
 
@@ -217,10 +218,18 @@ func named(words []string) []dialect.Candidate {
 // operandsOf returns what the arguments of a command may be.
 func operandsOf(name string, args []string) (kind string, list []dialect.Candidate) {
 	switch name {
-	case "ps", "top", "stop", "stacks", "logs", "evidence":
+	case "ps", "top", "stop", "stacks", "logs", "evidence", "report":
 		for _, j := range describedJobs() {
 			help := strings.TrimSpace(fmt.Sprintf("%s, %d ranks", filepath.Base(j.Program), j.NumRanks))
 			list = append(list, dialect.Candidate{Word: j.ID, Help: help})
+		}
+		if name == "report" || name == "logs" {
+			list = append(list, dialect.Candidate{Word: lastJob, Help: "the last one that has ended"})
+			for _, rec := range record.List(recordsDir()) {
+				if !rec.Running {
+					list = append(list, dialect.Candidate{Word: rec.ID, Help: ending(rec)})
+				}
+			}
 		}
 	case "explain":
 		return "command", explainable()

@@ -37,7 +37,7 @@ type jobsRequest struct {
 	registry.Request // its options
 	command          string
 	names            []string // ids of jobs, or their beginnings
-	all              bool     // stop all jobs
+	all              bool     // stop all jobs, or list those that have ended, too
 	nccl             bool
 	stream           int    // 1: standard output, 2: standard error, 0: both
 	dir              string // of evidence
@@ -79,7 +79,7 @@ func (r *jobsRequest) check(words []string) {
 		r.refuse("the name of a job is empty: an unset variable?")
 	}
 	switch stop := r.command == "stop"; {
-	case stop && r.all && len(words) > 0:
+	case r.all && len(words) > 0:
 		r.refuse("--all and %s contradict each other", dialect.Typed(words))
 	case stop && !r.all && len(words) == 0:
 		r.refuse("no job given: gorun stop JOB..., or --all; gorun ps lists them")

@@ -141,7 +141,7 @@ func answering(t *testing.T, answer registry.Handler) (r *jobsRequest, stdout, s
 func TestSilentJob(t *testing.T) {
 	t.Parallel()
 	r, _, _ := answering(t, func(ctx context.Context, _ registry.Request, _ func(any) error) { <-ctx.Done() })
-	r.all, r.names = true, []string{"7f3a"}
+	r.names = []string{"7f3a"}
 	var busy sync.WaitGroup
 	for name, act := range map[string]func() error{
 		"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs, "nccl": r.psNCCL,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -21,7 +22,8 @@ func logsCommand(c *commandLine) *command {
 	return r.define(cli.Command{
 		Usage: "print the last lines of each rank; -f follows them",
 		Description: "gorun logs prints the last lines of each rank, from the job's log files or from the memory of its " +
-			"launcher.",
+			"launcher, and those of a job that has ended from its record.",
+		UsageText: "gorun logs [options] [JOB|last]",
 		Flags: c.Flags(c.group(dialect.GroupShown, option{
 			Names: []string{"follow", "f"}, Set: dialect.Switch(&r.Follow),
 			Help: "print new output until the job ends; a slow reader is disconnected",
@@ -39,11 +41,17 @@ func logsCommand(c *commandLine) *command {
 	}, shownText, noJobText,
 		dialect.Example{"gorun logs", "the only running job"},
 		dialect.Example{"gorun logs -f --rank 0 7f3a", "follow rank 0"},
+		dialect.Example{"gorun logs last", "the last job that has ended"},
 		dialect.Example{"gorun logs -n 1 --stream stderr", "the last line of standard error of each rank"})
 }
 
 // logs prints the last lines of ranks and, with --follow, goes on until the job ends.
 func (r *jobsRequest) logs() error {
+	if len(r.names) > 0 && (r.names[0] == lastJob || len(r.withPrefix(strings.ToLower(r.names[0]))) == 0) {
+		if err := r.pastLogs(); r.names[0] == lastJob || err == nil {
+			return err
+		}
+	}
 	h, err := r.responsiveJob()
 	if err != nil {
 		return err

@@ -22,17 +22,24 @@ func psCommand(c *commandLine) *command {
 			c.jsonOption("print everything as JSON, with the ranks of all jobs"), option{
 				Names: []string{"nccl"}, Set: dialect.Switch(&r.nccl),
 				Help: "show what NCCL 2.24 or newer reports: version, late and failed ranks",
+			}, option{
+				Names: []string{"all", "a"}, Set: dialect.Switch(&r.all),
+				Help: "list your last jobs, also those that have ended, and how",
 			})...),
 	}, shownText, "there is no such job, it has ended meanwhile, or its NCCL says nothing",
 		dialect.Example{"gorun ps", "list the jobs"},
 		dialect.Example{"gorun ps 7f3a", "list the ranks of one"},
+		dialect.Example{"gorun ps -a", "also jobs that have ended"},
 		dialect.Example{"gorun ps --nccl 7f3a", "show what NCCL reports"},
 		dialect.Example{"gorun ps --json", "everything, for programs"})
 }
 
 func (r *jobsRequest) ps() error {
-	if r.nccl {
+	switch {
+	case r.nccl:
 		return r.psNCCL()
+	case r.all:
+		return r.psAll()
 	}
 	named := len(r.names) > 0
 	list, kind := r.found, registry.JobRequest

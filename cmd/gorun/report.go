@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
 	"gorun/env/plan"
 	"gorun/launcher"
@@ -43,18 +42,19 @@ func newReport(spec launcher.Spec, p *job.Plan, result *launcher.Result, began t
 }
 
 // writeReport writes the report to --report's file, if any, and returns the exit code.
-func writeReport(inv dialect.Invocation, p *job.Plan, result *launcher.Result, began time.Time) int {
-	if inv.Report == "" {
-		return result.ExitCode
+func writeReport(file string, report reportJSON) int {
+	code := report.ExitCode
+	if file == "" {
+		return code
 	}
 	var text strings.Builder
-	err := show.JSON(&text, "report", newReport(inv.Spec, p, result, began))
+	err := show.JSON(&text, "report", report)
 	if err == nil {
-		err = writeTo(inv.Report, text.String())
+		err = writeTo(file, text.String())
 	}
 	notifyError("--report", err)
-	if err != nil && result.ExitCode == 0 {
+	if err != nil && code == 0 {
 		return job.ExitLauncher
 	}
-	return result.ExitCode
+	return code
 }

@@ -28,11 +28,15 @@ import (
 func runJob(inv dialect.Invocation) int {
 	began := time.Now()
 	var plan *job.Plan
+	recorder := newRecorder(&inv, began)
 	options := append(hostOptions(inv),
 		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr),
 		launcher.WithPlanned(func(p *job.Plan) {
 			plan = p
 			displayPlan(inv, p)
+			if !inv.DryRun {
+				recorder.planned(p)
+			}
 		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(show.Colour(os.Stdout), show.Colour(os.Stderr)),
 		launcher.WithQuarantine(quarantineFile()), launcher.WithASCII(!show.UTF8(os.Getenv)))
 	if inv.DryRun {
@@ -45,10 +49,18 @@ func runJob(inv dialect.Invocation) int {
 	inv.Spec.SuspectAfter = suspectAfter(os.Getenv("CI"))
 	errorFile := os.Getenv(env.VarTorchelasticErrorFile)
 	if j := inv.Spec.Join; j != nil && j.Task != nil && j.Task.Rank > 0 { // rank 0's gorun writes those files
-		inv.Report, errorFile = "", ""
+		inv.Report, inv.Events, errorFile = "", "", ""
 	}
 	if err := createFiles(inv); err != nil {
 		return reportStartFailure(err).ExitCode
+	}
+	if err := recorder.sendEvents(inv.Events); err != nil {
+		return reportStartFailure(err).ExitCode
+	}
+	options = append(options, recorder.options()...)
+	if inv.Events == "-" {
+		colour := show.Colour(os.Stderr)
+		options = append(options, launcher.WithOutput(os.Stderr, os.Stderr), launcher.WithColour(colour, colour))
 	}
 	if inv.Verbose > 1 {
 		options = append(options, launcher.WithFrames())
@@ -79,7 +91,9 @@ func runJob(inv dialect.Invocation) int {
 	if !errors.Is(err, fs.ErrNotExist) || os.Getenv(env.VarRank) == "" {
 		notifyError(env.VarTorchelasticErrorFile, err)
 	}
-	return writeReport(inv, plan, result, began)
+	report := newReport(inv.Spec, plan, result, began)
+	recorder.end(report)
+	return writeReport(inv.Report, report)
 }
 
 // suspectAfter returns after how much silence gorun says that a job may hang: sooner where minutes of CI pass.

@@ -21,7 +21,7 @@ of gorun that wrote the document.
 - Lists of CPUs and NUMA nodes are strings in the kernel's form, such as ~0-3,8~.
 - An optional field is absent if it is unknown, zero or empty. A list is never null.
 - Values of secret variables are ~<hidden>~. Bytes that are not UTF-8 become U+FFFD.
-- Every command writes one document when it ends; none writes a stream of objects.
+- Every command writes one document when it ends. Only ~--events~ writes several, each on one line, as things happen.
 - Notes, warnings and errors are text on standard error. A command that fails before it has a result writes nothing
   to standard output. Decide by the exit code.
 

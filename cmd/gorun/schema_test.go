@@ -27,6 +27,7 @@ import (
 	"gorun/internal/testneeds"
 	"gorun/launcher"
 	"gorun/launcher/job"
+	"gorun/launcher/record"
 	"gorun/launcher/registry"
 	"gorun/placement/draw"
 )
@@ -40,9 +41,13 @@ type document struct {
 // documents are all kinds of JSON that gorun writes, with the commands that write them and the types of their fields.
 var documents = []document{
 	{"plan", "`gorun --dry-run --json`, `gorun bench --dry-run --json`", planJSON{}},
-	{"report", "`gorun --report FILE`", reportJSON{}},
+	{"report", "`gorun --report FILE`, `gorun report --json`", reportJSON{}},
 	{"jobs", "`gorun ps --json`", jobList{}},
 	{"evidence", "`index.json` of `gorun evidence`", evidenceIndex{}},
+	{"history", "`gorun ps -a --json`", pastJobs{}},
+	{"record", "the first line of a record", record.Start{}},
+	{"printed", "a record, at its end", printedJSON{}},
+	{"event", "`gorun --events FILE`, as lines, and a record", record.Event{}},
 	{"nccl", "`gorun ps --nccl --json`", registry.NCCL{}},
 	{"environment", "`gorun env --json`", environment{}},
 	{"variables", "`gorun explain VARIABLE --json`", variableList{}},

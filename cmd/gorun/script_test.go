@@ -50,10 +50,12 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// surround sets the host's name, and keeps programs with the race detector from sleeping a second before they exit.
+// surround sets the host's name, keeps records of jobs apart, and keeps programs with the race detector from sleeping
+// a second before they exit.
 func surround(e *testscript.Env) error {
 	host, err := os.Hostname()
 	e.Setenv("HOST", host)
+	e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
 	e.Setenv("GORACE", "atexit_sleep_ms=0")
 	return err
 }

@@ -24,7 +24,8 @@ func dumps(t *testing.T, line string) bool {
 	}
 	cmd := exec.Command("sh", "-c", "ulimit -c unlimited && "+line)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOTRACEBACK=crash", "TMPDIR="+private, "PATH="+dir+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "GOTRACEBACK=crash", "TMPDIR="+private, "XDG_STATE_HOME="+dir,
+		"PATH="+dir+":"+os.Getenv("PATH"))
 	said, err := cmd.CombinedOutput()
 	var ended *exec.ExitError
 	require.ErrorAs(t, err, &ended, "%s", said)

@@ -18,7 +18,7 @@ import (
 // Ctrl-Z restores the terminal, and SIGCONT shows the job again.
 func TestTopIsSuspended(t *testing.T) {
 	program, place := ownGorun(t), t.TempDir()
-	environ := append(os.Environ(), "XDG_RUNTIME_DIR="+place, "TERM=xterm")
+	environ := append(os.Environ(), "XDG_RUNTIME_DIR="+place, "XDG_STATE_HOME="+place, "TERM=xterm")
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(program, args...)
 		cmd.Env = environ

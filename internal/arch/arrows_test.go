@@ -118,6 +118,7 @@ var rooms = []room{
 		"launcher/registry", nil,
 		"the registry is files of this user, and what is said over them is plain data; it knows no job",
 	},
+	{"launcher/record", nil, "what a job did is kept as lines; whoever writes them knows what they say"},
 	{"launcher/quarantine", nil, "the list of hosts that failed is a file of this user; it knows no job"},
 	{
 		"launcher/doctor",
@@ -277,8 +278,8 @@ var rooms = []room{
 	},
 	{"cmd/gorun", []string{
 		"launcher", "launcher/job", "launcher/hosts", "launcher/doctor/...", "launcher/registry", "launcher/quarantine",
-		"comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version", "internal/printable",
-		"internal/shellwords",
+		"launcher/record", "comm/bench", "placement/...", "rendezvous/tcpstore", "env/...", "internal/version",
+		"internal/printable", "internal/shellwords",
 	}, "words in, words out: the command has no policy and no machinery"},
 	{"cmd/gorun/internal/dialect", []string{
 		"launcher/job", "launcher/hosts", "launcher/hosts/engine", "placement",

@@ -49,6 +49,9 @@ func buildAll() error {
 	if err := os.Chmod(bin, 0o755); err != nil { // other users run it too
 		return err
 	}
+	if err := os.Setenv("XDG_STATE_HOME", built("state")); err != nil { // records of jobs
+		return err
+	}
 	for _, build := range []*exec.Cmd{
 		exec.Command("make", "-C", "../..", "gorun", "BIN="+bin),
 		exec.Command("go", "build", "-o", built("hello"), "gorun/examples/hello"),

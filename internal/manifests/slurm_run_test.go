@@ -41,6 +41,7 @@ func TestSlurmExamplesRun(t *testing.T) {
 		require.NoError(t, os.Symlink(self, filepath.Join(folder, name)))
 	}
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	t.Setenv("XDG_STATE_HOME", folder)
 
 	scripts := batchScripts(t)
 	for name, want := range map[string][]string{

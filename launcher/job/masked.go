@@ -2,6 +2,8 @@ package job
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"gorun/env/plan"
 )
@@ -31,4 +33,27 @@ func (p *Plan) Masked() *Plan {
 		}
 	}
 	return &m
+}
+
+// Masker hides the values of secret variables in texts, also quoted. Short values and numbers remain: they would be
+// hidden where they are something else.
+func (p *Plan) Masker() *strings.Replacer {
+	const short = 8
+	var pairs []string
+	add := func(vars []plan.Variable) {
+		for _, v := range vars {
+			if shown := v.Shown(); shown != v.Value && len(v.Value) >= short && strings.Trim(v.Value, "0123456789") != "" {
+				quoted := strconv.Quote(v.Value)
+				pairs = append(pairs, v.Value, shown, quoted[1:len(quoted)-1], shown)
+			}
+		}
+	}
+	add(p.Common)
+	for _, n := range p.Nodes {
+		add(n.Env)
+	}
+	for _, r := range p.Ranks {
+		add(r.Env)
+	}
+	return strings.NewReplacer(pairs...)
 }

@@ -248,3 +248,16 @@ func TestGoThreads(t *testing.T) {
 		assert.Equal(t, "7", p.variable(0, "GOMAXPROCS").Value)
 	}
 }
+
+func TestMasker(t *testing.T) {
+	v := func(name, value string) []plan.Variable { return []plan.Variable{{Name: name, Value: value}} }
+	p := Plan{
+		Common: slices.Concat(v("API_TOKEN", `a"b-secret`), v("PIN_SECRET", "1234"), v("SEED_TOKEN", "123456789"),
+			v("A", "public-value")),
+		Nodes: []Node{{Env: v("HF_TOKEN", "of-a-node")}},
+		Ranks: []Rank{{Env: v("HF_TOKEN", "of-a-rank")}},
+	}
+	text := `{"a\"b-secret": "a"b-secret, of-a-node, of-a-rank", 1234, 123456789, public-value`
+	want := `{"<hidden>": "<hidden>, <hidden>, <hidden>", 1234, 123456789, public-value`
+	require.Equal(t, want, p.Masker().Replace(text))
+}

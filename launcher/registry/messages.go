@@ -119,9 +119,9 @@ type Logs struct {
 
 // Line is a line that a rank printed, without control bytes, or a note about its output.
 type Line struct {
-	Rank   int    `json:"rank"`
+	Rank   int    `json:"rank"`             // which printed it
 	Stream int    `json:"stream,omitempty"` // 1 or 2; 0: none, Text is gorun's own
-	Text   string `json:"text"`
+	Text   string `json:"text"`             // of the line
 }
 
 // maxPart limits a part of a response in bytes: 1,000 ranks take 300 KB.

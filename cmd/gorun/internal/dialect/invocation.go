@@ -21,14 +21,16 @@ type Invocation struct {
 
 	Display Display
 
-	DryRun   bool   // print the plan and stop
-	Offline  bool   // plan without contacting hosts
-	Unlisted bool   // keep the job out of the registry
-	JSON     bool   // print JSON
-	Quiet    bool   // print no notes
-	Verbose  int    // number of -v
-	Report   string // file for the result as JSON; "": none
-	StopWith int    // process whose end stops the job; 0: none
+	DryRun     bool   // print the plan and stop
+	Offline    bool   // plan without contacting hosts
+	Unlisted   bool   // keep the job out of the registry
+	Unrecorded bool   // keep no record
+	JSON       bool   // print JSON
+	Quiet      bool   // print no notes
+	Verbose    int    // number of -v
+	Report     string // file for the result as JSON; "": none
+	Events     string // where to write what happens to the job, in --events' form; "": nowhere
+	StopWith   int    // process whose end stops the job; 0: none
 
 	// Notes may hold control bytes, as UsageError.Lines.
 	Notes []string

@@ -183,8 +183,10 @@ func insteadOf(word string) string {
 	switch word {
 	case "init", "install", "setup", "check", "diagnose":
 		return "gorun doctor"
-	case "status", "list", "jobs", "job", "queue", "show", "history":
+	case "status", "list", "jobs", "job", "queue", "show":
 		return "gorun ps"
+	case "history":
+		return "gorun ps -a"
 	case "kill", "cancel", "shutdown", "abort":
 		return "gorun stop JOB"
 	case "attach", "log":
@@ -193,8 +195,6 @@ func insteadOf(word string) string {
 		return "gorun PROGRAM"
 	case "submit", "batch":
 		return "gorun sbatch PROGRAM"
-	case "report":
-		return "gorun --report FILE PROGRAM"
 	case "config":
 		return "gorun help environment"
 	case "monitor":

@@ -100,6 +100,10 @@ func (p *Line) ownEnd() []Option {
 			Help: "write how the job ended to FILE as JSON; - is standard output",
 		},
 		{
+			Names: []string{"events"}, Value: "FILE|-|fd:N", Set: Text(&p.Events),
+			Help: "write what happens as JSON lines; with - ranks print to stderr",
+		},
+		{
 			Names: []string{"stop-with"}, Value: "PID", Set: Parsed(&p.StopWith, AtLeast(1)),
 			Help: "stop the job when process PID ends (never)",
 		},
@@ -111,6 +115,10 @@ func (p *Line) ownLook() []Option {
 		{
 			Names: []string{"no-registry"}, Set: Switch(&p.Unlisted),
 			Help: "hide the job from gorun ps, top, stop, stacks and logs",
+		},
+		{
+			Names: []string{"no-record"}, Set: Switch(&p.Unrecorded),
+			Help: "keep no record of the job for gorun ps -a, logs and report",
 		},
 		{
 			Names: []string{"dry-run"}, Family: familyDryRun, Set: Switch(&p.DryRun),

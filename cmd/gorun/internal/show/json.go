@@ -27,26 +27,42 @@ const schema = 1
 // JSON writes a document of a kind as one indented object: the envelope, then the fields of the struct value. Bytes
 // that are not UTF-8 become U+FFFD, and characters that a terminal would obey are escaped.
 func JSON(w io.Writer, kind string, value any) error {
-	head, err := marshal(Envelope{schema, version.String(), kind})
+	line, err := document(kind, value)
 	if err != nil {
 		return err
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, line, "", "  "); err != nil {
+		return err
+	}
+	_, err = w.Write(indented.Bytes())
+	return err
+}
+
+// Line writes a document as JSON does, on one line.
+func Line(w io.Writer, kind string, value any) error {
+	line, err := document(kind, value)
+	if err == nil {
+		_, err = w.Write(line)
+	}
+	return err
+}
+
+func document(kind string, value any) ([]byte, error) {
+	head, err := marshal(Envelope{schema, version.String(), kind})
+	if err != nil {
+		return nil, err
 	}
 	body, err := marshal(value)
 	if err != nil {
-		return fmt.Errorf("write %s as JSON: %w", kind, err)
+		return nil, fmt.Errorf("write %s as JSON: %w", kind, err)
 	}
 	fields, isObject := bytes.CutPrefix(body, []byte("{"))
 	if !isObject || len(fields) < 2 {
-		return errors.New("write " + kind + " as JSON: not an object with fields")
+		return nil, errors.New("write " + kind + " as JSON: not an object with fields")
 	}
 	text := append(append(bytes.TrimSuffix(head, []byte("}")), ','), fields...)
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, escapeControls(text), "", "  "); err != nil {
-		return err
-	}
-	indented.WriteByte('\n')
-	_, err = w.Write(indented.Bytes())
-	return err
+	return append(escapeControls(text), '\n'), nil
 }
 
 func marshal(value any) ([]byte, error) {

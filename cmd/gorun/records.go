@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
+	"gorun/internal/printable"
+	"gorun/internal/shellwords"
+	"gorun/launcher/quarantine"
+	"gorun/launcher/record"
+)
+
+// lastJob names the job that began last of those that have ended.
+const lastJob = "last"
+
+func reportCommand(c *commandLine) *command {
+	r := &jobsRequest{commandLine: c, command: "report"}
+	r.act = r.report
+	return r.define(cli.Command{
+		Usage:       "print how a job ended",
+		Description: "gorun report prints the report of one of your last jobs, as at its end.",
+		UsageText:   "gorun report [options] [JOB|last]",
+		Flags: c.Flags(c.group(dialect.GroupShown,
+			c.jsonOption("print what --report writes"))...),
+	}, shownText, "there is no record of such a job, or it has no report",
+		dialect.Example{"gorun report", "the last job"},
+		dialect.Example{"gorun report --json 7f3a", "all about one, for programs"})
+}
+
+// recorded returns the record of the job of the command line, or of the last one.
+func (r *jobsRequest) recorded() (found record.Record, err error) {
+	name := lastJob
+	if len(r.names) > 0 {
+		name = r.names[0]
+	}
+	var ids []string
+	for _, rec := range record.List(recordsDir()) {
+		if name == lastJob && !rec.Running {
+			return rec, nil
+		}
+		if name != lastJob && strings.HasPrefix(rec.ID, strings.ToLower(name)) {
+			found, ids = rec, append(ids, rec.ID)
+		}
+	}
+	switch {
+	case len(ids) == 0:
+		return found, noJob("no record of job %s; `gorun ps -a` lists your last jobs", name)
+	case len(ids) > 1:
+		return found, noJob("several jobs begin with %s: %s", name, strings.Join(ids, ", "))
+	}
+	return found, nil
+}
+
+// recordLine decodes the last line of a kind of a record, unless into is nil.
+func recordLine(rec record.Record, kind string, into any) ([]byte, error) {
+	lines := rec.Lines(kind)
+	switch {
+	case len(lines) == 0 && rec.Running:
+		return nil, noJob("job %s still runs", rec.ID)
+	case len(lines) == 0:
+		return nil, noJob("job %s: %s", rec.ID, ending(rec))
+	}
+	line := lines[len(lines)-1]
+	if into == nil {
+		return line, nil
+	}
+	return line, json.Unmarshal(line, into)
+}
+
+func (r *jobsRequest) report() error {
+	rec, err := r.recorded()
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		line, err := recordLine(rec, "report", nil)
+		var text bytes.Buffer
+		if err == nil {
+			err = json.Indent(&text, line, "", "  ")
+		}
+		if err != nil {
+			return err
+		}
+		return r.print(text.String())
+	}
+	text := fmt.Sprintf("job %s: %s\n%s, %s: %s\n", rec.ID, shellwords.Join(rec.Command),
+		rec.Began.Local().Format(quarantine.TimeFormat), tookText(rec), ending(rec))
+	var printed printedJSON
+	if _, err := recordLine(rec, "printed", &printed); err != nil {
+		text += strings.Join(lastEvents(rec), "\n")
+	}
+	lines := strings.Split(strings.TrimSuffix(text+printed.Report, "\n"), "\n")
+	for i := range lines {
+		lines[i] = printable.Text(lines[i])
+	}
+	return r.printLines(lines)
+}
+
+// lastEvents describes what happened last to a job.
+func lastEvents(rec record.Record) (lines []string) {
+	const most = 20
+	list := rec.Lines("event")
+	for _, line := range list[max(0, len(list)-most):] {
+		var e record.Event
+		if json.Unmarshal(line, &e) == nil {
+			lines = append(lines, eventText(e))
+		}
+	}
+	return lines
+}
+
+func eventText(e record.Event) string {
+	var about []string
+	if e.Rank != nil {
+		about = append(about, fmt.Sprint("rank ", *e.Rank))
+	}
+	if e.PID != 0 {
+		about = append(about, fmt.Sprint("pid ", e.PID))
+	}
+	if e.Code != nil {
+		about = append(about, fmt.Sprint("exit code ", *e.Code))
+	}
+	about = slices.DeleteFunc(append(about, e.Host, e.Signal, e.Text), func(text string) bool { return text == "" })
+	return strings.TrimSuffix(e.At.Local().Format(time.TimeOnly)+" "+e.Event+": "+strings.Join(about, ", "), ": ")
+}
+
+// ending says how a job ended.
+func ending(rec record.Record) string {
+	host, _ := os.Hostname()
+	switch {
+	case rec.End != nil:
+		return rec.End.Text
+	case rec.Running:
+		return "running"
+	case rec.Host != host:
+		return "no report, from " + rec.Host
+	}
+	return "no report: gorun was killed, or could not write it"
+}
+
+// tookText says how long a job took, or has taken.
+func tookText(rec record.Record) string {
+	switch {
+	case rec.End != nil:
+		return ageText(rec.End.At.Sub(rec.Began))
+	case rec.Running:
+		return ageText(time.Since(rec.Began))
+	}
+	return "-"
+}
+
+// pastJob is a job that has a record.
+type pastJob struct {
+	ID      string   `json:"job"`     // id
+	Command []string `json:"command"` // the command line, with secrets hidden
+	// Began and Ended are when gorun started and ended.
+	Began   time.Time `json:"started_at"`
+	Ended   time.Time `json:"ended_at,omitzero"`
+	Code    *int      `json:"exit_code,omitempty"` // of gorun; absent without a report
+	Outcome string    `json:"outcome"`             // how it ended, in a few words
+}
+
+type pastJobs struct {
+	Jobs []pastJob `json:"jobs"` // the last jobs of this user that have a record, the latest first
+}
+
+// psAll lists the jobs that have records.
+func (r *jobsRequest) psAll() error {
+	past := pastJobs{[]pastJob{}}
+	rows := [][]string{{"JOB", "STARTED", "TIME", "OUTCOME", "COMMAND"}}
+	for _, rec := range record.List(recordsDir()) {
+		j := pastJob{ID: rec.ID, Command: rec.Command, Began: rec.Began, Outcome: ending(rec)}
+		if rec.End != nil {
+			j.Ended, j.Code = rec.End.At, rec.End.Code
+		}
+		past.Jobs = append(past.Jobs, j)
+		rows = append(rows, []string{
+			j.ID, j.Began.Local().Format(quarantine.TimeFormat), tookText(rec), printable.Text(j.Outcome),
+			printable.Text(shellwords.Join(j.Command)),
+		})
+	}
+	if r.JSON {
+		return show.JSON(r.stdout, "history", past)
+	}
+	if len(past.Jobs) == 0 {
+		r.notify("there are no records of jobs")
+		return nil
+	}
+	return r.printLines(jobTable{show.Style(r.stdout)}.lines(rows))
+}
+
+// pastLogs prints the last lines of a job that has ended.
+func (r *jobsRequest) pastLogs() error {
+	rec, err := r.recorded()
+	if err != nil {
+		return err
+	}
+	var printed printedJSON
+	if _, err := recordLine(rec, "printed", &printed); err != nil {
+		return err
+	}
+	out := bufio.NewWriter(r.stdout)
+	for i, line := range printed.Lines {
+		later := 0 // of the same stream
+		for _, other := range printed.Lines[i+1:] {
+			if other.Rank != line.Rank || other.Stream != line.Stream {
+				break
+			}
+			later++
+		}
+		if (r.stream == 0 || r.stream == line.Stream) && (r.Rank == nil || *r.Rank == line.Rank) &&
+			(r.Tail == nil || later < *r.Tail) {
+			r.printLogLine(out, line)
+		}
+	}
+	return out.Flush()
+}

@@ -1,0 +1,92 @@
+package launcher
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"gorun/launcher/internal/diagnosis"
+	"gorun/launcher/internal/output"
+	"gorun/launcher/job"
+	"gorun/launcher/record"
+	"gorun/launcher/registry"
+)
+
+// emit reports an event at this host, or at its own time.
+func (s *settings) emit(e record.Event) {
+	if s.events != nil {
+		if e.At.IsZero() {
+			e.At = time.Now()
+		}
+		s.events(e)
+	}
+}
+
+// emitEvent emits what the supervisor receives.
+func (h *head) emitEvent(ev job.Event) {
+	if h.settings.events == nil {
+		return
+	}
+	p := h.plan.Load()
+	e := record.Event{Attempt: p.Attempt}
+	switch ev := ev.(type) {
+	case job.Running:
+		h.emitStarts(ev.PIDs, ev.At)
+		return
+	case job.Growth:
+		h.emitStarts(ev.PIDs, ev.At)
+		return
+	case job.StartFailed:
+		e.Event, e.At, e.Text, e.Host, e.Code = record.StartFailed, ev.At, ev.Text, p.Nodes[ev.Node].Name, &ev.Code
+	case job.Exited:
+		e.Event, e.At, e.Rank, e.PID = record.RankEnded, ev.At, &ev.Rank, ev.PID
+		e.Host = p.Nodes[p.Ranks[ev.Rank].Node].Name
+		if ev.Signal != 0 {
+			e.Signal, _ = diagnosis.SignalName(ev.Signal)
+		} else {
+			e.Code = &ev.Code
+		}
+	case job.NodeLost:
+		e.Event, e.At, e.Text, e.Host = record.NodeLost, ev.At, ev.Text, p.Nodes[ev.Node].Name
+	case job.Hung:
+		e.Event, e.At = record.Hang, ev.At
+	default:
+		return
+	}
+	h.settings.emit(e)
+}
+
+func (h *head) emitStarts(pids map[int]int, at time.Time) {
+	p := h.plan.Load()
+	for _, rank := range slices.Sorted(maps.Keys(pids)) {
+		h.settings.emit(record.Event{
+			Event: record.RankStarted, At: at, Attempt: p.Attempt, Rank: &rank, PID: pids[rank],
+			Host: p.Nodes[p.Ranks[rank].Node].Name,
+		})
+	}
+}
+
+// maxLastLines bounds the last lines of all ranks, in bytes.
+const maxLastLines = 2 << 20
+
+// reportLastLines implements WithLastLines.
+func (h *head) reportLastLines() {
+	if h.settings.lastLines == nil {
+		return
+	}
+	h.settings.lastLines(h.allTails())
+}
+
+// allTails returns the last lines of each rank.
+func (h *head) allTails() (lines []registry.Line) {
+	size := 0
+	for rank := range h.plan.Load().Ranks {
+		for stream := output.Stdout; stream <= output.Stderr && size < maxLastLines; stream++ {
+			for _, text := range h.console.Tail(rank, stream) {
+				size += len(text)
+				lines = append(lines, registry.Line{Rank: rank, Stream: stream, Text: text})
+			}
+		}
+	}
+	return lines
+}
