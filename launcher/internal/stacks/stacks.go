@@ -102,7 +102,7 @@ func NativeStack(ctx context.Context, pid int) (lines []string, obstacle string)
 	case len(lines) > 0:
 		return lines, ""
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, "run `sudo apt-get install elfutils` or `sudo dnf install elfutils`" + aim
+		return nil, "run `sudo apt-get install elfutils` (or dnf)" + aim
 	case strings.Contains(string(out), "not permitted"):
 		return nil, allow(pid) + aim
 	}
