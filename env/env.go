@@ -124,6 +124,8 @@ const (
 	VarTorchNCCLDebugInfoPipeFile = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 	// VarPythonUnbuffered makes Python write output immediately.
 	VarPythonUnbuffered = "PYTHONUNBUFFERED"
+	// VarPythonFaultHandler makes Python print its stacks when a signal such as SIGSEGV ends it.
+	VarPythonFaultHandler = "PYTHONFAULTHANDLER"
 )
 
 // Variables that select the GPUs a process sees: NVIDIA's, AMD's two, and Intel's.

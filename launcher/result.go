@@ -52,8 +52,8 @@ func (h *head) explainFailure(r *job.Result) {
 	exit, _ := h.sup.Exit(f.Rank)
 	r.ErrorFile = forwardedErrorFile(exit.ErrorFile, exit.Code, exit.Signal)
 	last, stream := h.lastOutput(f.Rank, exit.LastLines)
-	f.Traceback, f.LastLines = splitTraceback(last, exit.ErrorFile)
-	fromFile := len(f.Traceback) > 0 && len(f.LastLines) > 0
+	var fromFile bool
+	f.Traceback, f.LastLines, fromFile = splitTraceback(last, exit.ErrorFile)
 	f.Shown = stream > 0 && !fromFile && h.console.Shown(f.Rank, stream)
 	f.Label = h.quoteLabel(f.Rank)
 	hint, known := diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.otherTails(f.Rank))
@@ -117,20 +117,23 @@ func (h *head) quoteLabel(rank int) string {
 	return fmt.Sprintf("[%d] ", rank)
 }
 
-// splitTraceback finds the exception that ended a rank, in PyTorch's error file or in its last
-// lines, and returns the lines without it.
-func splitTraceback(last []string, errorFile []byte) (traceback, rest []string) {
+// splitTraceback finds the exception that ended a rank, in its last lines or in PyTorch's error file, and returns the
+// lines without it.
+func splitTraceback(last []string, errorFile []byte) (traceback, rest []string, fromFile bool) {
 	if lines, ok := diagnosis.PythonTraceback(last); ok {
-		return lines, nil
+		return lines, nil, false
+	}
+	if lines, rest, ok := diagnosis.PythonCrash(last); ok {
+		return lines, rest, false
 	}
 	if lines, ok := diagnosis.GoPanic(last); ok {
-		return lines, nil
+		return lines, nil, false
 	}
 	if message, stack, _, ok := diagnosis.ErrorFile(errorFile); ok {
 		if lines, ok := diagnosis.PythonTraceback(stack); ok {
-			return lines, nil
+			return lines, nil, false
 		}
-		return []string{message}, last
+		return []string{message}, last, len(last) > 0
 	}
-	return nil, last
+	return nil, last, false
 }

@@ -123,7 +123,8 @@ func TestContract(t *testing.T) {
 		"TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 		"GORUN_JOB":                      "7f3a", "GORUN_JOB_STORE": "127.0.0.1:41873",
 		"OMP_NUM_THREADS": "2", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "PYTHONUNBUFFERED": "1",
-		"NCCL_DEBUG": "WARN", "NCCL_RAS_ADDR": "localhost:24001", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+		"PYTHONFAULTHANDLER": "1",
+		"NCCL_DEBUG":         "WARN", "NCCL_RAS_ADDR": "localhost:24001", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 	}
 	got := map[string]string{}
 	for _, v := range slices.Concat(e.Common, e.Ranks[2]) {

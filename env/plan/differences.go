@@ -22,6 +22,7 @@ var differences = [...]Difference{
 		"a Go program takes all CPUs that it may use, and cannot know of the other ranks",
 	},
 	{"PYTHONUNBUFFERED", "not set", "`1`", "a killed rank's last output is not lost in a buffer"},
+	{"PYTHONFAULTHANDLER", "not set", "`1`", "a crash says in which line of the program it was"},
 	{"NCCL_DEBUG", "not set", "`WARN`", "NCCL reports the cause of a failure, not only the failure"},
 	{
 		"NCCL_RAS_ADDR", "not set", "localhost and a port of the job's own",

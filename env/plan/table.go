@@ -268,6 +268,8 @@ var ownRules = slices.Concat(
 	),
 	settings("Python",
 		given(env.VarPythonUnbuffered, "`1`", "a killed rank's last output is not lost", ofJob, always("1")),
+		given(env.VarPythonFaultHandler, "`1`; if you set it to nothing, Python leaves its handlers out",
+			"Python says where it was when a signal such as SIGSEGV ends it", ofJob, always("1")),
 	),
 	settings("CUDA",
 		whichGPUs(env.VarCUDAVisibleDevices,

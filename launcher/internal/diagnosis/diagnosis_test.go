@@ -141,6 +141,23 @@ const inLibrary = `
 [rank0]: json.decoder.JSONDecodeError: Expecting property name: line 1 column 2 (char 1)
 `
 
+func TestPythonCrash(t *testing.T) {
+	const head, current = "Fatal Python error: Aborted", "Current thread 0x00007f (most recent call first):"
+	const library = `  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at`
+	const raised = `  File "a.py", line 5 in step`
+	const outer = `  File "a.py", line 9 in <module>`
+	summary, rest, ok := PythonCrash([]string{"terminate called", head, current, library, raised, outer})
+	assert.True(t, ok)
+	assert.Equal(t, []string{head, library, raised}, summary)
+	assert.Equal(t, []string{"terminate called"}, rest)
+	summary, _, _ = PythonCrash([]string{head, current, raised, outer})
+	assert.Equal(t, []string{head, raised}, summary)
+	_, _, ok = PythonCrash([]string{head, current, "<no Python frame>"})
+	assert.False(t, ok)
+	_, _, ok = PythonCrash([]string{raised})
+	assert.False(t, ok)
+}
+
 func TestPythonTraceback(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"chained": {chained, `
@@ -406,7 +423,7 @@ func TestHintOfARank(t *testing.T) {
 			want: "a line with NCCL WARN above says which call failed; `-x NCCL_DEBUG=INFO`",
 		},
 		"a signal":           {own: []string{"hello"}, signal: 7, want: "`df -h /dev/shm`"},
-		"a status":           {status: 139, want: "add `-x PYTHONFAULTHANDLER=1`"},
+		"a status":           {status: 139, want: "run `ulimit -c unlimited`"},
 		"somebody's SIGKILL": {signal: 9},
 		"any status":         {status: 1, own: []string{"ValueError: x"}},
 	} {

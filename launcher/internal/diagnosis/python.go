@@ -1,6 +1,9 @@
 package diagnosis
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // PythonTraceback finds the last exception. It returns at most seven lines: the last frame in the user's own code,
 // the frame that raised if that is another, each with its source line, and the exception. The heading may be missing,
@@ -19,6 +22,31 @@ func PythonTraceback(lines []string) (summary []string, ok bool) {
 		}
 	}
 	return nil, false
+}
+
+// PythonCrash finds what Python's faulthandler prints when a signal ends the program. It returns at most three lines:
+// the error, the innermost frame, and the last one in the user's own code if that is another. rest has the lines
+// before, in which a C++ library may say why it called abort.
+func PythonCrash(lines []string) (summary, rest []string, ok bool) {
+	lines = cleanAll(lines)
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "Fatal Python error: ") })
+	if at < 0 {
+		return nil, nil, false
+	}
+	var frames []frame // of the thread that crashed; package output keeps no others
+	for _, line := range lines[at:] {
+		if strings.HasPrefix(line, `  File "`) {
+			frames = append(frames, frame{place: line})
+		}
+	}
+	if len(frames) == 0 {
+		return nil, nil, false
+	}
+	summary = []string{lines[at], frames[0].place}
+	if own := slices.IndexFunc(frames, func(f frame) bool { return !f.isLibrary() }); own > 0 {
+		summary = append(summary, frames[own].place)
+	}
+	return summary, lines[:at], true
 }
 
 // isException reports whether a line has the form of a traceback's last line: the dotted name of a class, and

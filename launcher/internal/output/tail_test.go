@@ -3,11 +3,14 @@ package output
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
 )
 
 func TestTail(t *testing.T) {
@@ -79,4 +82,28 @@ func TestTailKeepsLittle(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(kept.buf), stderrTail)
 	assert.LessOrEqual(t, cap(kept.buf), 2*stderrTail)
+}
+
+// The cause stays, of Python's dump the thread that crashed, and what a shell prints later, whatever pieces come.
+func TestTailOfACrashInPython(t *testing.T) {
+	const frame = "  File \"a.py\", line 1 in f\n"
+	other := "Thread 0x00007e (most recent call first):\n" + strings.Repeat(frame, 100) + "\n"
+	text := "what(): CUDA error\nFatal Python error: Aborted\n\n" + strings.Repeat(other, 9) +
+		"Current thread 0x00007f (most recent call first):\n" + strings.Repeat(frame, 100) + "  ...\n\n" +
+		"Extension modules: " + strings.Repeat("numpy, ", 2000) + "(total: 2000)\nsh: Aborted"
+	want := []string{"what(): CUDA error", "Fatal Python error: Aborted"}
+	want = append(want, "Current thread 0x00007f (most recent call first):")
+	want = append(append(want, slices.Repeat([]string{strings.TrimSuffix(frame, "\n")}, keptFrames)...), "sh: Aborted")
+	random := testneeds.Rand(t)
+	for range 20 {
+		var kept tail
+		at := len("what(): CUDA error\nFatal Python error: ")
+		kept.add([]byte(text[:at]), stderrTail)
+		for at < len(text) {
+			next := min(len(text), at+1+random.IntN(1000))
+			kept.add([]byte(text[at:next]), stderrTail)
+			at = next
+		}
+		require.Equal(t, want, kept.lines(99))
+	}
 }
