@@ -79,6 +79,9 @@ func (h *head) postExits(n *node, e wire.Ended) {
 		if r.MPI != nil {
 			r.MPI.Protocol = printable.Text(r.MPI.Protocol)
 		}
+		if (r.Code != 0 || r.Signal != 0) && r.SignalledAt.IsZero() {
+			h.collectFailure()
+		}
 		peerLost := r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.LastLines))
 		h.post(job.Exited{Exit: r, PeerLost: peerLost})
 	}

@@ -65,6 +65,7 @@ func (h *head) onHung(n *node, m wire.Hung) error {
 func (h *head) reportHang(hang *job.Hang) {
 	hang.Hint = job.StackHint(hang.Ranks)
 	h.hang.Store(hang)
+	h.collectHang(hang)
 	if h.spec.OnHang == job.HangReport {
 		for _, line := range hang.Lines() {
 			h.settings.notify(line)

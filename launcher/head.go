@@ -36,6 +36,7 @@ type head struct {
 	streams
 	stalls
 	supervision
+	evidence evidence
 
 	startSent       chan struct{} // closed when all nodes have been sent Start: they can receive from other nodes' ranks
 	over            chan struct{} // closed when the supervisor is done
@@ -126,6 +127,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.loop(ctx)
 	h.finish(ctx)
 	h.reportLastLines()
+	h.awaitEvidence()
 	return h.result(), nil
 }
 
@@ -212,6 +214,7 @@ func (h *head) startRanks() error {
 func (h *head) watchLink(n *node) {
 	select {
 	case <-n.lost:
+		h.collectFailure()
 		h.post(job.NodeLost{Node: n.number, Text: n.name + " is lost: " + n.lossText(n.err), At: time.Now()})
 		h.exchange.NodeLost(n.number) // last: other ranks fail by that, and must not be taken for the cause
 	case <-h.over:

@@ -20,6 +20,7 @@ import (
 	"gorun/launcher"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
+	"gorun/launcher/registry"
 )
 
 // agentRole makes the test binary an agent.
@@ -253,8 +254,21 @@ func TestAgentEndsWithoutHead(t *testing.T) {
 	}
 }
 
+// evidence returns an option that collects evidence, and the texts of its files.
+func evidence() (launcher.Option, map[string]string) {
+	files := map[string]string{}
+	return launcher.WithEvidence(func() func(registry.File) {
+		return func(f registry.File) { files[f.Name] = string(f.Text) }
+	}), files
+}
+
 func TestFirstFailureOfNodes(t *testing.T) {
-	result, _, _ := run(t, nodes("fail"), agents(t, nil))
+	collect, files := evidence()
+	result, _, _ := run(t, nodes("fail"), agents(t, nil), collect)
+	assert.Contains(t, files["stacks.txt"], "[1] ")
+	assert.Contains(t, files["node1-core-files.txt"], "kernel.core_pattern is ")
+	assert.Contains(t, files, "node2-kernel-log.txt")
+	assert.Contains(t, files, "", "complete at the end of the job")
 	assert.Equal(t, 17, result.ExitCode)
 	assert.Equal(t, 1, result.First.Rank)
 	assert.Contains(t, launcher.Explain(result), "node1")
@@ -302,8 +316,12 @@ func TestMergeErrorsOfNodes(t *testing.T) {
 func TestHangOfNodes(t *testing.T) {
 	s := nodes("wait")
 	s.HangTimeout, s.Grace = time.Second, time.Second
-	result, _, _ := run(t, s, agents(t, nil))
+	collect, files := evidence()
+	result, _, _ := run(t, s, agents(t, nil), collect)
 	assert.Equal(t, job.ExitTimeout, result.ExitCode)
+	assert.Contains(t, files["stacks.txt"], "last line: ready")
+	assert.Contains(t, files["last-lines.txt"], "[3] ready\n")
+	assert.Contains(t, files, "node2-core-files.txt")
 	require.NotNil(t, result.Hang)
 	require.Len(t, result.Hang.Ranks, 4)
 	for rank, r := range result.Hang.Ranks {

@@ -48,6 +48,7 @@ type settings struct {
 	quarantine     string
 	events         func(record.Event)
 	lastLines      func([]registry.Line)
+	evidence       func() func(registry.File)
 	frames         bool
 	offline        bool
 }
@@ -127,6 +128,13 @@ func WithEvents(f func(record.Event)) Option { return func(s *settings) { s.even
 
 // WithLastLines has f called with the last lines of all ranks whenever an attempt has ended.
 func WithLastLines(f func([]registry.Line)) Option { return func(s *settings) { s.lastLines = f } }
+
+// WithEvidence has begin called when ranks fail, hang or seem to hang, and the function that it returns, if any, with
+// what the hosts know of that, file by file, at last with one that has no name. The end of the job waits for it for a
+// moment. By default nothing is collected.
+func WithEvidence(begin func() func(registry.File)) Option {
+	return func(s *settings) { s.evidence = begin }
+}
 
 // WithColour colours the labels on standard output and standard error.
 func WithColour(stdout, stderr bool) Option {

@@ -15,22 +15,36 @@ type answer[T any] struct {
 	body T
 }
 
-// collect returns one answer of each node, in the nodes' order, and the names of nodes that gave
-// none before ctx ended or the job was over.
+// collect returns one answer of each node, in the nodes' order, and the names of nodes that are lost, or gave none
+// before ctx ended or the job was over.
 func collect[T any](ctx context.Context, h *head, answers <-chan answer[T]) (list []answer[T], silent []string) {
 	by := make([]*answer[T], len(h.nodes))
-	for missing, waiting := len(by), true; missing > 0 && waiting; {
-		select {
-		case a := <-answers:
-			if by[a.node.number] == nil {
-				by[a.node.number] = &a
+	awaited, missing := make([]bool, len(by)), 0
+	for i, n := range h.nodes {
+		if awaited[i] = !n.isLost(); awaited[i] {
+			missing++
+		}
+	}
+	take := func(a answer[T]) {
+		if i := a.node.number; by[i] == nil {
+			by[i] = &a
+			if awaited[i] {
 				missing--
 			}
+		}
+	}
+	for waiting := true; missing > 0 && waiting; {
+		select {
+		case a := <-answers:
+			take(a)
 		case <-h.over:
 			waiting = false
 		case <-ctx.Done():
 			waiting = false
 		}
+	}
+	for missing > 0 && len(answers) > 0 { // they came before the end of the wait
+		take(<-answers)
 	}
 	for i, a := range by {
 		if a != nil {
@@ -68,7 +82,7 @@ var queryTimeouts = [numQueryKinds]time.Duration{
 	queryCause:  15 * time.Second,
 
 	queryEvidence: 2 * time.Second,
-	queryDumps:    5 * time.Second,
+	queryDumps:    4 * time.Second,
 }
 
 // queries queries the nodes of a running job on demand: one query of a kind at a time, so that slow
@@ -105,10 +119,12 @@ func (l *queries) run(ctx context.Context, h *head, what queryKind) ([]answer[wi
 
 // ask is run without answers of earlier queries.
 func (l *queries) ask(ctx context.Context, h *head, what queryKind) ([]answer[wire.Used], []string) {
-	limit, cancel := context.WithTimeout(ctx, queryTimeouts[what])
-	defer cancel()
+	return l.begin(h, what)(ctx)
+}
+
+// begin asks the nodes. It returns a function that waits for their answers.
+func (l *queries) begin(h *head, what queryKind) func(ctx context.Context) ([]answer[wire.Used], []string) {
 	answers, call := l.openCall(len(h.nodes))
-	defer l.closeCall(call)
 	for i, n := range h.nodes {
 		// a lost node does not answer
 		_ = n.link.Send(&wire.Usage{
@@ -117,7 +133,12 @@ func (l *queries) ask(ctx context.Context, h *head, what queryKind) ([]answer[wi
 			Evidence: what == queryEvidence || what == queryDumps, Dumps: what == queryDumps,
 		})
 	}
-	return collect(limit, h, answers)
+	return func(ctx context.Context) ([]answer[wire.Used], []string) {
+		defer l.closeCall(call)
+		limit, cancel := context.WithTimeout(ctx, queryTimeouts[what])
+		defer cancel()
+		return collect(limit, h, answers)
+	}
 }
 
 func (l *queries) openCall(nodes int) (answers chan answer[wire.Used], call int) {

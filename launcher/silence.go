@@ -45,6 +45,7 @@ func (h *head) checkHang() {
 		h.settings.note(fmt.Sprintf("nothing was printed for %s, but this is no hang: %s; `gorun stacks` shows where, "+
 			"`--on-hang stop-busy` ends such a job", quiet, seen.Text))
 	case job.HangSuspected:
+		h.collectSuspicion()
 		h.settings.notify(fmt.Sprintf("nothing was printed and nothing happens for %s: %s; `gorun stacks` shows where, "+
 			"`--hang-timeout %s` ends such a job", quiet, seen.Text, quiet))
 	}

@@ -11,6 +11,7 @@ import (
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
+	"gorun/launcher/registry"
 )
 
 // A rank computes for 12 minutes while that on the other node waits in the store.
@@ -42,6 +43,14 @@ func TestSilence(t *testing.T) {
 				}
 				return ""
 			}
+			var kept []string
+			h.settings.evidence = func() func(registry.File) {
+				return func(f registry.File) {
+					if f.Name != "nccl.txt" { // with a monitor alone
+						kept = append(kept, f.Name)
+					}
+				}
+			}
 			began := time.Now()
 			for i, link := range far {
 				go func() {
@@ -54,7 +63,11 @@ func TestSilence(t *testing.T) {
 						} else {
 							rank.Keys = []string{"key"}
 						}
-						h.queries.receive(h.nodes[i], wire.Used{Call: q.Call, At: time.Now(), Ranks: []wire.RankUsage{rank}})
+						m := wire.Used{Call: q.Call, At: time.Now(), Ranks: []wire.RankUsage{rank}}
+						if q.Evidence {
+							m.Evidence = []wire.File{{Name: "../kernel-log.txt"}, {Name: dumpName + "1"}}
+						}
+						h.queries.receive(h.nodes[i], m)
 					}
 				}()
 			}
@@ -65,6 +78,9 @@ func TestSilence(t *testing.T) {
 			synctest.Wait()
 			assert.Equal(t, c.want, notes)
 			assert.Equal(t, c.hangs, h.hang.Load() != nil)
+			assert.Equal(t, []string{
+				"plan.json", "last-lines.txt", "n0-kernel-log.txt", "n1-kernel-log.txt", dumpName + "1", "stacks.txt", "",
+			}, kept)
 			for _, n := range h.nodes {
 				require.NoError(t, n.link.Close())
 			}

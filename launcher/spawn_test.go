@@ -32,7 +32,10 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 		Stdout: output.Destination{W: &bytes.Buffer{}},
 		Stderr: output.Destination{W: &bytes.Buffer{}},
 	})
-	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Process: spec.Process{Rank: 1, Node: 1}}}})
+	h.plan.Store(&job.Plan{
+		Nodes: []job.Node{{Name: "n0"}, {Name: "n1"}}, Apps: make([]job.AppRun, 1),
+		Ranks: []job.Rank{{}, {Process: spec.Process{Rank: 1, Node: 1}}},
+	})
 	h.planSpawn = func(p *job.Plan, _ job.SpawnRequest, _ int) (*job.Plan, *job.Spawned, error) {
 		next := *p
 		r := job.Rank{Process: spec.Process{Rank: 2, Spawned: true, Node: 0}}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,6 +16,7 @@ import (
 	"gorun/cmd/gorun/internal/show"
 	"gorun/internal/printable"
 	"gorun/internal/shellwords"
+	"gorun/launcher/record"
 	"gorun/launcher/registry"
 )
 
@@ -36,12 +39,14 @@ func evidenceCommand(c *commandLine) *command {
 const (
 	evidenceTimeout = time.Minute
 	maxEvidence     = 64 << 20 // bytes of all files
+	maxJobEvidence  = 20 << 20 // of those that a job keeps of a failure or hang by itself
+	maxCollections  = 4        // of a job
 )
 
 // evidenceFile is an entry of index.json.
 type evidenceFile struct {
 	Name  string `json:"name"`            // of the file
-	Bytes int    `json:"bytes"`           // that it has
+	Bytes int    `json:"bytes"`           // that it has; there are no empty files
 	Cut   bool   `json:"cut,omitempty"`   // it would have more
 	Error string `json:"error,omitempty"` // why it does not exist
 }
@@ -51,6 +56,97 @@ type evidenceIndex struct {
 	Job   string         `json:"job"`   // id
 	At    time.Time      `json:"at"`    // when it was collected
 	Files []evidenceFile `json:"files"` // in the order in which they came
+}
+
+// evidenceWriter writes files into a new directory, at most left bytes.
+type evidenceWriter struct {
+	dir   string
+	index evidenceIndex
+	left  int
+}
+
+func newEvidenceWriter(dir, job string, limit int) (*evidenceWriter, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, printable.Unwritten(dir, err)
+	}
+	return &evidenceWriter{dir, evidenceIndex{Job: job, At: time.Now()}, limit}, nil
+}
+
+func (w *evidenceWriter) add(f registry.File) error {
+	f.Name = strings.ReplaceAll(printable.Text(f.Name), "/", "_")
+	entry := evidenceFile{Name: f.Name, Bytes: min(len(f.Text), w.left), Cut: len(f.Text) > w.left, Error: f.Error}
+	if entry.Cut && !strings.HasSuffix(f.Name, ".txt") { // a part of it is of no use
+		entry.Bytes = 0
+	}
+	w.index.Files, w.left = append(w.index.Files, entry), w.left-entry.Bytes
+	if entry.Bytes == 0 {
+		return nil
+	}
+	return w.write(f.Name, f.Text[:entry.Bytes])
+}
+
+func (w *evidenceWriter) write(name string, text []byte) error {
+	if err := os.WriteFile(filepath.Join(w.dir, name), text, 0o600); err != nil {
+		return printable.Unwritten(w.dir, err)
+	}
+	return nil
+}
+
+// close writes the index.
+func (w *evidenceWriter) close() error {
+	var text strings.Builder
+	if err := show.JSON(&text, "evidence", w.index); err != nil {
+		return err
+	}
+	return w.write("index.json", []byte(text.String()))
+}
+
+// jobEvidence keeps the evidence of a job's failures, hangs and suspicions beside its record. What cannot be written is
+// lost: the job is what matters.
+type jobEvidence struct {
+	job    string     // id
+	mu     sync.Mutex // guards what follows
+	number int        // of directories
+	last   *evidenceWriter
+	bytes  int // in them
+}
+
+// begin implements launcher.WithEvidence.
+func (e *jobEvidence) begin() func(registry.File) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	records := recordsDir()
+	dir := filepath.Join(record.Dir(records, e.job), "evidence")
+	if e.number++; e.number > 1 {
+		dir += fmt.Sprint("-", e.number)
+	}
+	if records == "" || e.number > maxCollections || os.MkdirAll(filepath.Dir(dir), 0o700) != nil {
+		return nil
+	}
+	w, err := newEvidenceWriter(dir, e.job, maxJobEvidence-e.bytes)
+	if err != nil {
+		return nil
+	}
+	e.last = w
+	return func(f registry.File) {
+		if f.Name != "" {
+			_ = w.add(f)
+			return
+		}
+		_ = w.close()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.bytes = maxJobEvidence - w.left
+	}
+}
+
+// report adds the job's report to the last directory.
+func (e *jobEvidence) report(text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last != nil && text != "" {
+		_ = e.last.write("report.txt", []byte(text))
+	}
 }
 
 func (r *jobsRequest) evidence() error {
@@ -68,33 +164,21 @@ func (r *jobsRequest) evidence() error {
 	if r.dir == "" {
 		r.dir = "gorun-evidence-" + h.ID
 	}
-	if err := os.Mkdir(r.dir, 0o700); err != nil {
-		return printable.Unwritten(r.dir, err)
-	}
-	index, left := evidenceIndex{Job: h.ID, At: time.Now()}, maxEvidence
-	for {
-		var f registry.File
-		if err := response.Next(&f); err != nil || f.Name == "" { // what came before the end of the job remains
-			break
-		}
-		f.Name = strings.ReplaceAll(printable.Text(f.Name), "/", "_")
-		entry := evidenceFile{Name: f.Name, Bytes: min(len(f.Text), left), Cut: len(f.Text) > left, Error: f.Error}
-		index.Files, left = append(index.Files, entry), left-entry.Bytes
-		if f.Error != "" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(r.dir, f.Name), f.Text[:entry.Bytes], 0o600); err != nil {
-			return printable.Unwritten(r.dir, err)
-		}
-	}
-	var text strings.Builder
-	if err := show.JSON(&text, "evidence", index); err != nil {
+	w, err := newEvidenceWriter(r.dir, h.ID, maxEvidence)
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(r.dir, "index.json"), []byte(text.String()), 0o600); err != nil {
-		return printable.Unwritten(r.dir, err)
+	for err == nil {
+		var f registry.File
+		if response.Next(&f) != nil || f.Name == "" { // what came before the end of the job remains
+			break
+		}
+		err = w.add(f)
+	}
+	if err = cmp.Or(err, w.close()); err != nil {
+		return err
 	}
 	dir := shellwords.Quote(r.dir)
-	return r.print(fmt.Sprintf("%s: %s\n`cat %s/*.txt | gorun explain -` finds known errors\n", dir,
-		show.Count(len(index.Files), "file"), dir))
+	return r.print(fmt.Sprintf("%s: %s\n`gorun explain %s` explains them\n", dir,
+		show.Count(len(w.index.Files), "file"), dir))
 }

@@ -34,7 +34,7 @@ func explainCommand(c *commandLine) *command {
 			Description: "gorun explain says what an error of NCCL, PyTorch, MPI, CUDA, SSH, Slurm or the system means, why " +
 				"it comes, how to check that and what to do. " +
 				"It reads one text, a whole log, or an exit code, and starts no rank.",
-			UsageText: "gorun explain [options] TEXT|FILE|ID|-",
+			UsageText: "gorun explain [options] TEXT|FILE|DIR|ID|-",
 			Flags: c.Flags(c.group(dialect.GroupShown, option{
 				Names: []string{"list"}, Set: dialect.Switch(&o.list),
 				Help: "list all known errors, or those of a FAMILY: nccl, slurm, openmpi",
@@ -45,6 +45,7 @@ func explainCommand(c *commandLine) *command {
 				{"gorun explain 'ibv_create_qp failed'", "one error"},
 				{"gorun explain job.log", "all in a log, causes first"},
 				{"gorun explain -", "the same from standard input"},
+				{"gorun explain gorun-evidence-7f3a", "a directory of gorun evidence"},
 				{"gorun explain nccl-shm-full", "one that a hint names"},
 				{"gorun explain 137", "an exit code"},
 				{"gorun explain --list nccl", "those of NCCL that are known"},
@@ -97,6 +98,11 @@ func (o *explainOptions) run() error {
 	}
 	if slices.Equal(o.words, []string{"-"}) && term.IsTerminal(int(os.Stdin.Fd())) {
 		o.notify("reading standard input: Ctrl-D ends it")
+	}
+	if len(o.words) == 1 {
+		if d := openEvidence(o.words[0]); d != nil {
+			return o.explainDir(d)
+		}
 	}
 	e, err := lookUp(o.words, os.Stdin)
 	if err != nil {

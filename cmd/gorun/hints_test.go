@@ -382,7 +382,7 @@ var longOption = regexp.MustCompile(`^--[a-z][a-z-]+$`)
 
 // foreignOptions are the options of srun, salloc, sbatch and PyTorch's scripts that messages name.
 var foreignOptions = strings.Fields("--local-rank --ntasks-per-node=1 --ntasks-per-node=4 --distribution " +
-	"--cpu-bind --gpus-per-task --gpus-per-node --cpus-per-task")
+	"--cpu-bind --gpus-per-task --gpus-per-node --cpus-per-task --allow-incomplete-ranks")
 
 var namedVariable = regexp.MustCompile(
 	`\b(GORUN|PET|NCCL|RCCL|TORCHELASTIC|TORCH|OMP|CUDA|GLOO|UCX)_[A-Z0-9_]*[A-Z0-9]\b`)

@@ -53,6 +53,8 @@ type recorder struct {
 	id      string
 	masker  *strings.Replacer // of what is recorded
 	lines   []registry.Line   // the last ones of the ranks
+
+	evidence jobEvidence
 }
 
 // newRecorder takes when gorun started.
@@ -148,9 +150,13 @@ func (r *recorder) options() []launcher.Option {
 	if r.stream == nil && r.events == nil {
 		return nil
 	}
-	return []launcher.Option{
+	options := []launcher.Option{
 		launcher.WithEvents(r.emit), launcher.WithLastLines(func(lines []registry.Line) { r.lines = lines }),
 	}
+	if r.stream != nil {
+		options = append(options, launcher.WithEvidence(r.evidence.begin))
+	}
+	return options
 }
 
 // maxRecordedRanks is how many ranks have their own variables in a record.
@@ -173,6 +179,7 @@ func (r *recorder) planned(p *job.Plan) {
 
 func (r *recorder) start(id string, p *job.Plan) {
 	r.masker = p.Masker()
+	r.evidence.job = id
 	if r.id = id; r.stream != nil {
 		r.stream.Start(func() (io.WriteCloser, error) {
 			f, err := record.Create(recordsDir(), id)
@@ -232,9 +239,12 @@ func (r *recorder) endRecord(report reportJSON, ended record.Event) {
 		}
 		r.start(hex.EncodeToString(id), &own)
 	}
-	r.add("printed", func() any {
-		return printedJSON{launcher.Explain(report.Result), append([]registry.Line{}, r.lines...)}
+	text := launcher.Explain(report.Result)
+	r.stream.Add(func(io.Writer) error { // here, as a disk may be slow
+		r.evidence.report(r.masker.Replace(text))
+		return nil
 	})
+	r.add("printed", func() any { return printedJSON{text, append([]registry.Line{}, r.lines...)} })
 	r.add("report", func() any { return report })
 	r.add("event", func() any { return ended })
 	if err := r.stream.Close(recordLimit); err != nil && r.verbose {

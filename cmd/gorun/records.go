@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -102,6 +103,10 @@ func (r *jobsRequest) report() error {
 	lines := strings.Split(strings.TrimSuffix(text+printed.Report, "\n"), "\n")
 	for i := range lines {
 		lines[i] = printable.Text(lines[i])
+	}
+	dirs, _ := filepath.Glob(filepath.Join(record.Dir(recordsDir(), rec.ID), "evidence*"))
+	for _, dir := range dirs {
+		lines = append(lines, "evidence: `gorun explain "+shellwords.Quote(dir)+"`")
 	}
 	return r.printLines(lines)
 }

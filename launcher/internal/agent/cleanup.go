@@ -12,6 +12,7 @@ import (
 const (
 	killTimeout  = 2 * time.Second       // of a sweep, while new processes keep appearing
 	passOnDelay  = 50 * time.Millisecond // for more ranks to end before their helpers are looked for
+	collectTime  = 2 * time.Second       // for a collection of evidence, which a dead file system may block
 	eofTimeout   = 20 * time.Millisecond // for streams to close if no orphan holds them
 	reapPeriod   = 10 * time.Second      // between looks for adopted zombies
 	settleDelay  = 10 * time.Millisecond // before set-up that instant jobs do without
@@ -45,7 +46,7 @@ func (j *job) end(grace time.Duration) {
 		orphans = terminate(j.target(), grace) // ranks are zombies, so their sessions cannot be reused
 	}
 	j.mpi.close()
-	j.collecting.close()
+	j.collecting.closeWithin(collectTime)
 	dismissed := make(chan struct{})
 	go func() {
 		defer close(dismissed)
@@ -178,6 +179,7 @@ func (j *job) scheduleLateSetup() {
 				j.agent.notice("cannot create error files for ranks, so reports lack Python exceptions: %v", err)
 			}
 			j.oom.Begin()
+			j.counters.Store(new(errorCounters()))
 			j.tidyCgroups()
 		})
 		if j.agent.cfg.Settled != nil {

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/env"
-	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/wire"
 )
 
@@ -100,11 +99,11 @@ type dump struct {
 
 // dump finds the file that a rank's flight recorder wrote since the attempt began.
 func (j *job) dump(row wire.Row) dump {
-	began := time.Now().Add((j.since - process.Now()).Duration())
+	began := j.began()
 	for _, variable := range []string{env.VarTorchFRDumpTempFile, env.VarTorchNCCLDebugInfoTempFile} {
 		file := j.dumpPath(row, variable, "")
 		info, err := os.Lstat(file)
-		if err == nil && info.Mode().IsRegular() && info.ModTime().After(began.Truncate(time.Second)) {
+		if err == nil && info.Mode().IsRegular() && info.ModTime().After(began) {
 			return dump{file, info.ModTime(), info.Size()}
 		}
 	}

@@ -90,8 +90,9 @@ type flow struct {
 // background is what runs later or concurrently, and what waits to be sent. It is safe for concurrent use; end
 // stops all of it.
 type background struct {
-	timers  timers
-	reports reports
+	timers   timers
+	reports  reports
+	counters atomic.Pointer[map[string]int64] // of the network's errors, soon after the start; nil: not read
 	// collecting are collections of evidence: what they read remains until they have ended.
 	collecting reports
 	endings    *endings
@@ -138,7 +139,7 @@ func (j *job) handle(f wire.Frame) error {
 	case wire.TypeInspect:
 		return do(f, func(i wire.Inspect) { j.answerQuery(func(done func()) { j.inspect(i, done) }) })
 	case wire.TypeUsage:
-		return do(f, func(u wire.Usage) { j.answerQuery(func(done func()) { j.usage(u, done) }) })
+		return do(f, j.query)
 	case wire.TypeGrow:
 		return with(f, j.grow)
 	case wire.TypeSpawned:

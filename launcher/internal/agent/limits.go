@@ -89,13 +89,14 @@ func checkWorlds(worlds []world.World) error {
 const worldLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
 
 // answerQuery runs do on another goroutine; do must call done when the query is answered. With too many pending
-// queries it ignores more: a rank with a dead file system may block its inspection, however long a user watches the
-// job.
-func (j *job) answerQuery(do func(done func())) {
+// queries it ignores more, and returns false: a rank with a dead file system may block its inspection, however long a
+// user watches the job.
+func (j *job) answerQuery(do func(done func())) bool {
 	done := func() { j.queries.Add(-1) }
 	if j.queries.Add(1) > maxQueries {
 		done()
-		return
+		return false
 	}
 	go do(done)
+	return true
 }

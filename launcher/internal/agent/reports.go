@@ -1,6 +1,9 @@
 package agent
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // reports tracks goroutines that will send a frame about the attempt. None may be sent after CleanedUp, as the head
 // would attribute it to the next attempt. The zero value is ready to use.
@@ -28,4 +31,17 @@ func (w *reports) close() {
 	w.over = true
 	w.mu.Unlock()
 	w.pending.Wait()
+}
+
+// closeWithin is close, but does not wait longer than that.
+func (w *reports) closeWithin(limit time.Duration) {
+	closed := make(chan struct{})
+	go func() {
+		w.close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(limit):
+	}
 }

@@ -9,12 +9,20 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// usage handles a Usage frame.
+// query handles a Usage frame.
+func (j *job) query(request wire.Usage) {
+	request.Evidence = request.Evidence && j.collecting.begin() // now, as the job may be about to end
+	if !j.answerQuery(func(done func()) { j.usage(request, done) }) && request.Evidence {
+		j.collecting.end()
+	}
+}
+
+// usage answers a Usage frame.
 func (j *job) usage(request wire.Usage, done func()) {
-	<-j.startDone
-	if request.Evidence = request.Evidence && j.collecting.begin(); request.Evidence {
+	if request.Evidence {
 		defer j.collecting.end()
 	}
+	<-j.startDone
 	if !request.Stacks || request.RAS {
 		defer done()
 		if request.RAS {
@@ -43,7 +51,11 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 		}
 		doing[l.Rank] = l
 	}
-	loads, err := process.Loads(j.rankPIDs())
+	var loads map[int]process.Load
+	var err error
+	if !request.Evidence { // which is wanted soon, and loads take all processes of the host
+		loads, err = process.Loads(j.rankPIDs())
+	}
 	m := wire.Used{Call: request.Call, At: time.Now()}
 	if request.Evidence && j.agent.cfg.Joined == nil { // no head reads files of a node that joined
 		if request.Dumps {
@@ -53,8 +65,11 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	}
 	var keys map[int][]string
 	var waits map[int]*spec.MPIWait
+	if request.Signs || request.Evidence {
+		keys, waits = j.keysWaitedFor(), j.mpi.waits()
+	}
 	if request.Signs {
-		m.Progress, m.Network, keys, waits = j.progress(), networkBytes(), j.keysWaitedFor(), j.mpi.waits()
+		m.Progress, m.Network = j.progress(), networkBytes()
 		if request.Stacks {
 			m.GPUs = j.gpuUse()
 		}

@@ -3,7 +3,6 @@ package process
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -124,44 +123,29 @@ func cutLast(s, separator string) (before, after string) {
 	return s[:i], s[i+len(separator):]
 }
 
-// maxKernelLog bounds the result of KernelLog in bytes.
-const maxKernelLog = 1 << 20
+// maxKernelLog bounds what KernelLog reads in bytes.
+const maxKernelLog = 256 << 10
 
-// KernelLog returns what the kernel has logged since a time, the last records if there are many. Most users may not
-// read it (sysctl kernel.dmesg_restrict).
-func KernelLog(since Ticks) (text []byte, err error) {
-	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+// KernelLog returns what the kernel has logged since a time, the last lines if there are many. Most users may not read
+// it (sysctl kernel.dmesg_restrict). One call reads all of it, where /dev/kmsg takes one for each record.
+func KernelLog(since Ticks) ([]byte, error) {
+	text := make([]byte, maxKernelLog)
+	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, text)
 	if err != nil {
-		return nil, os.NewSyscallError("open /dev/kmsg", err)
+		return nil, os.NewSyscallError("klogctl", err)
 	}
-	defer unix.Close(fd)
-	var record [kernelRecord]byte
-	for range kernelRecords {
-		n, err := unix.Read(fd, record[:])
-		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil || n == 0 { // usually EAGAIN
-			break
-		}
-		if line, ok := kernelLine(record[:n], since); ok {
-			text = append(text, line...)
-		}
-		if over := len(text) - maxKernelLog; over > 0 {
-			text = text[over+bytes.IndexByte(text[over:], '\n')+1:]
-		}
-	}
-	return text, nil
+	return kernelLines(text[:n], since), nil
 }
 
-// kernelLine returns the line of a record since a time, with its seconds since boot, as dmesg shows it.
-func kernelLine(record []byte, since Ticks) (string, bool) {
-	head, text, _ := strings.Cut(string(record), ";")
-	word := strings.Split(head, ",")
-	if len(word) < 3 {
-		return "", false
+// kernelLines returns the lines since a time, as dmesg shows them: of "<6>[   22.432247] text" all but the priority.
+func kernelLines(text []byte, since Ticks) (lines []byte) {
+	for line := range bytes.Lines(text) {
+		_, line, _ = bytes.Cut(line, []byte(">"))
+		at, _, _ := bytes.Cut(bytes.TrimPrefix(line, []byte("[")), []byte("]"))
+		seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(at)), 64)
+		if err == nil && seconds >= since.Duration().Seconds() {
+			lines = append(lines, line...)
+		}
 	}
-	at, err := strconv.ParseInt(word[2], 10, 64)
-	line, _, _ := strings.Cut(text, "\n")
-	return fmt.Sprintf("[%12.6f] %s\n", float64(at)/1e6, line), err == nil && at >= since.Duration().Microseconds()
+	return lines
 }

@@ -104,13 +104,7 @@ func TestKernelLogHere(t *testing.T) {
 	}
 }
 
-func TestKernelLine(t *testing.T) {
-	const record = "6,1,2500000,-;mlx5_0: link down\n SUBSYSTEM=pci\n"
-	line, ok := kernelLine([]byte(record), 250)
-	assert.True(t, ok)
-	assert.Equal(t, "[    2.500000] mlx5_0: link down\n", line)
-	_, ok = kernelLine([]byte(record), 251)
-	assert.False(t, ok, "before the job")
-	_, ok = kernelLine([]byte("garbage"), 0)
-	assert.False(t, ok)
+func TestKernelLines(t *testing.T) {
+	const log = "ff at 2.4\n<6>[    2.400000] before the job\n<3>[    2.500000] mlx5_0: link down\n<6>no time\n"
+	assert.Equal(t, "[    2.500000] mlx5_0: link down\n", string(kernelLines([]byte(log), 250)))
 }
