@@ -105,6 +105,7 @@ func commandList() []commandEntry {
 		{"logs", dialect.CategoryInspect, logsCommand},
 		{"evidence", dialect.CategoryInspect, evidenceCommand},
 		{"report", dialect.CategoryInspect, reportCommand},
+		{"diff", dialect.CategoryInspect, diffCommand},
 		{"help", dialect.CategoryHelp, helpCommand},
 		{"version", dialect.CategoryHelp, versionCommand},
 		{"completion", dialect.CategoryHelp, completionCommand},

@@ -218,12 +218,12 @@ func named(words []string) []dialect.Candidate {
 // operandsOf returns what the arguments of a command may be.
 func operandsOf(name string, args []string) (kind string, list []dialect.Candidate) {
 	switch name {
-	case "ps", "top", "stop", "stacks", "logs", "evidence", "report":
+	case "ps", "top", "stop", "stacks", "logs", "evidence", "report", "diff":
 		for _, j := range describedJobs() {
 			help := strings.TrimSpace(fmt.Sprintf("%s, %d ranks", filepath.Base(j.Program), j.NumRanks))
 			list = append(list, dialect.Candidate{Word: j.ID, Help: help})
 		}
-		if name == "report" || name == "logs" {
+		if slices.Contains([]string{"report", "logs", "diff"}, name) {
 			list = append(list, dialect.Candidate{Word: lastJob, Help: "the last one that has ended"})
 			for _, rec := range record.List(recordsDir()) {
 				if !rec.Running {

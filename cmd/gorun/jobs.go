@@ -79,6 +79,10 @@ func (r *jobsRequest) check(words []string) {
 		r.refuse("the name of a job is empty: an unset variable?")
 	}
 	switch stop := r.command == "stop"; {
+	case r.command == "diff":
+		if len(words) != 2 {
+			r.refuse("%s: gorun diff compares two jobs: gorun diff GOOD BAD; `gorun ps -a` lists them", dialect.Typed(words))
+		}
 	case r.all && len(words) > 0:
 		r.refuse("--all and %s contradict each other", dialect.Typed(words))
 	case stop && !r.all && len(words) == 0:

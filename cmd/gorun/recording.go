@@ -72,10 +72,22 @@ func newRecorder(inv *dialect.Invocation, began time.Time) *recorder {
 		}
 		start.Dir, _ = os.Getwd()
 		start.Host, _ = os.Hostname()
+		addKernelVersions(start.Versions)
 		return start
 	})
 	r.emit(r.started())
 	return r
+}
+
+// addKernelVersions adds what the kernel knows at no cost.
+func addKernelVersions(versions map[string]string) {
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		versions["Linux"] = unix.ByteSliceToString(u.Release[:])
+	}
+	if text, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
+		versions["NVIDIA driver"] = strings.TrimSpace(string(text))
+	}
 }
 
 func (r *recorder) started() record.Event { return record.Event{At: r.began, Event: record.JobStarted} }

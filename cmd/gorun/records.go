@@ -38,12 +38,16 @@ func reportCommand(c *commandLine) *command {
 		dialect.Example{"gorun report --json 7f3a", "all about one, for programs"})
 }
 
-// recorded returns the record of the job of the command line, or of the last one.
-func (r *jobsRequest) recorded() (found record.Record, err error) {
-	name := lastJob
-	if len(r.names) > 0 {
-		name = r.names[0]
+// past returns the record of the job of the command line, or of the last one.
+func (r *jobsRequest) past() (record.Record, error) {
+	if len(r.names) == 0 {
+		return recorded(lastJob)
 	}
+	return recorded(r.names[0])
+}
+
+// recorded returns the record of a job, given the beginning of its id.
+func recorded(name string) (found record.Record, err error) {
 	var ids []string
 	for _, rec := range record.List(recordsDir()) {
 		if name == lastJob && !rec.Running {
@@ -79,7 +83,7 @@ func recordLine(rec record.Record, kind string, into any) ([]byte, error) {
 }
 
 func (r *jobsRequest) report() error {
-	rec, err := r.recorded()
+	rec, err := r.past()
 	if err != nil {
 		return err
 	}
@@ -175,6 +179,14 @@ type pastJob struct {
 	Outcome string    `json:"outcome"`             // how it ended, in a few words
 }
 
+func newPastJob(rec record.Record) pastJob {
+	j := pastJob{ID: rec.ID, Command: rec.Command, Began: rec.Began, Outcome: ending(rec)}
+	if rec.End != nil {
+		j.Ended, j.Code = rec.End.At, rec.End.Code
+	}
+	return j
+}
+
 type pastJobs struct {
 	Jobs []pastJob `json:"jobs"` // the last jobs of this user that have a record, the latest first
 }
@@ -184,10 +196,7 @@ func (r *jobsRequest) psAll() error {
 	past := pastJobs{[]pastJob{}}
 	rows := [][]string{{"JOB", "STARTED", "TIME", "OUTCOME", "COMMAND"}}
 	for _, rec := range record.List(recordsDir()) {
-		j := pastJob{ID: rec.ID, Command: rec.Command, Began: rec.Began, Outcome: ending(rec)}
-		if rec.End != nil {
-			j.Ended, j.Code = rec.End.At, rec.End.Code
-		}
+		j := newPastJob(rec)
 		past.Jobs = append(past.Jobs, j)
 		rows = append(rows, []string{
 			j.ID, j.Began.Local().Format(quarantine.TimeFormat), tookText(rec), printable.Text(j.Outcome),
@@ -206,7 +215,7 @@ func (r *jobsRequest) psAll() error {
 
 // pastLogs prints the last lines of a job that has ended.
 func (r *jobsRequest) pastLogs() error {
-	rec, err := r.recorded()
+	rec, err := r.past()
 	if err != nil {
 		return err
 	}

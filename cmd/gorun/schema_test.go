@@ -45,6 +45,7 @@ var documents = []document{
 	{"jobs", "`gorun ps --json`", jobList{}},
 	{"evidence", "`index.json` of `gorun evidence`", evidenceIndex{}},
 	{"history", "`gorun ps -a --json`", pastJobs{}},
+	{"diff", "`gorun diff --json`", diffJSON{}},
 	{"record", "the first line of a record", record.Start{}},
 	{"printed", "a record, at its end", printedJSON{}},
 	{"event", "`gorun --events FILE`, as lines, and a record", record.Event{}},
