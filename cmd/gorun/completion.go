@@ -223,7 +223,7 @@ func operandsOf(name string, args []string) (kind string, list []dialect.Candida
 			help := strings.TrimSpace(fmt.Sprintf("%s, %d ranks", filepath.Base(j.Program), j.NumRanks))
 			list = append(list, dialect.Candidate{Word: j.ID, Help: help})
 		}
-		if slices.Contains([]string{"report", "logs", "diff"}, name) {
+		if slices.Contains([]string{"report", "logs", "diff", "evidence"}, name) {
 			list = append(list, dialect.Candidate{Word: lastJob, Help: "the last one that has ended"})
 			for _, rec := range record.List(recordsDir()) {
 				if !rec.Running {

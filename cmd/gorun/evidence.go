@@ -22,17 +22,20 @@ import (
 
 func evidenceCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "evidence"}
-	r.act = r.evidence
+	r.act = func() error { return r.runningOrPast(r.evidence, r.pastEvidence) }
 	return r.define(cli.Command{
-		Usage: "collect what all hosts know of a running job in a directory",
+		Usage: "collect what all hosts know of a job in a directory",
 		Description: "gorun evidence writes plan, last lines, kernel logs, network counters, stacks and NCCL's status of a " +
-			"job that runs or hangs into a new directory. The ranks keep running, and secrets are hidden.",
+			"job that runs or hangs into a new directory. The ranks keep running, and secrets are hidden. Of a job that has " +
+			"ended it shows what was kept, or copies it to DIR.",
+		UsageText: "gorun evidence [options] [JOB|last]",
 		Flags: c.Flags(c.group(dialect.GroupShown, option{
 			Names: []string{"dir"}, Value: "DIR", Help: "write into DIR (gorun-evidence-JOB)", Set: dialect.Text(&r.dir),
 		})...),
 	}, "it was collected", noJobText,
 		dialect.Example{"gorun evidence", "the only running job"},
-		dialect.Example{"gorun evidence 7f3a --dir hang1", "a job, into hang1"})
+		dialect.Example{"gorun evidence 7f3a --dir hang1", "a job, into hang1"},
+		dialect.Example{"gorun evidence last", "of the last job that has ended"})
 }
 
 // Bounds of collecting evidence.
@@ -181,4 +184,42 @@ func (r *jobsRequest) evidence() error {
 	dir := shellwords.Quote(r.dir)
 	return r.print(fmt.Sprintf("%s: %s\n`gorun explain %s` explains them\n", dir,
 		show.Count(len(w.index.Files), "file"), dir))
+}
+
+// evidenceDirs are the directories that a job has kept.
+func evidenceDirs(rec record.Record) []string {
+	dirs, _ := filepath.Glob(filepath.Join(record.Dir(recordsDir(), rec.ID), "evidence*"))
+	return dirs
+}
+
+func evidenceLines(dirs []string) (lines []string) {
+	for _, dir := range dirs {
+		lines = append(lines, "evidence: `gorun explain "+shellwords.Quote(dir)+"`")
+	}
+	return lines
+}
+
+// pastEvidence shows where the evidence of a job that has ended is, or copies it to --dir.
+func (r *jobsRequest) pastEvidence() error {
+	rec, err := r.past()
+	if err != nil {
+		return err
+	}
+	dirs := evidenceDirs(rec)
+	if len(dirs) == 0 {
+		return noJob("job %s has no evidence: %s", rec.ID, printable.Text(ending(rec)))
+	}
+	for i, dir := range dirs {
+		if r.dir == "" {
+			break
+		}
+		dirs[i] = r.dir + strings.TrimPrefix(filepath.Base(dir), "evidence")
+		if err = os.Mkdir(dirs[i], 0o700); err == nil {
+			err = os.CopyFS(dirs[i], os.DirFS(dir))
+		}
+		if err != nil {
+			return printable.Unwritten(dirs[i], err)
+		}
+	}
+	return r.printLines(evidenceLines(dirs))
 }

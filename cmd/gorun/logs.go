@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,7 +17,7 @@ import (
 
 func logsCommand(c *commandLine) *command {
 	r := &jobsRequest{commandLine: c, command: "logs"}
-	r.act = r.logs
+	r.act = func() error { return r.runningOrPast(r.logs, r.pastLogs) }
 	return r.define(cli.Command{
 		Usage: "print the last lines of each rank; -f follows them",
 		Description: "gorun logs prints the last lines of each rank, from the job's log files or from the memory of its " +
@@ -47,11 +46,6 @@ func logsCommand(c *commandLine) *command {
 
 // logs prints the last lines of ranks and, with --follow, goes on until the job ends.
 func (r *jobsRequest) logs() error {
-	if len(r.names) > 0 && (r.names[0] == lastJob || len(r.withPrefix(strings.ToLower(r.names[0]))) == 0) {
-		if err := r.pastLogs(); r.names[0] == lastJob || err == nil {
-			return err
-		}
-	}
 	h, err := r.responsiveJob()
 	if err != nil {
 		return err

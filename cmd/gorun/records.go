@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -66,6 +65,14 @@ func recorded(name string) (found record.Record, err error) {
 	return found, nil
 }
 
+// runningOrPast acts on a running job, or on one that has ended if the command line names none that runs.
+func (r *jobsRequest) runningOrPast(running, past func() error) error {
+	if len(r.names) > 0 && (r.names[0] == lastJob || len(r.withPrefix(strings.ToLower(r.names[0]))) == 0) {
+		return past()
+	}
+	return running()
+}
+
 // recordLine decodes the last line of a kind of a record, unless into is nil.
 func recordLine(rec record.Record, kind string, into any) ([]byte, error) {
 	lines := rec.Lines(kind)
@@ -108,11 +115,7 @@ func (r *jobsRequest) report() error {
 	for i := range lines {
 		lines[i] = printable.Text(lines[i])
 	}
-	dirs, _ := filepath.Glob(filepath.Join(record.Dir(recordsDir(), rec.ID), "evidence*"))
-	for _, dir := range dirs {
-		lines = append(lines, "evidence: `gorun explain "+shellwords.Quote(dir)+"`")
-	}
-	return r.printLines(lines)
+	return r.printLines(append(lines, evidenceLines(evidenceDirs(rec))...))
 }
 
 // lastEvents describes what happened last to a job.
