@@ -157,7 +157,7 @@ func compareOddity(a, b *hangGroup) int {
 }
 
 // verdict names the ranks that differ from the others: "rank 1 never reached all_reduce (train.py:6); it is in
-// data.py:41 (next)". It is "" unless they may keep the others waiting.
+// data.py:41 (next)". It is "" unless they may keep the others waiting, or all wait in the same collective.
 func verdict(groups []*hangGroup) string {
 	var kinds []*hangGroup
 	for _, g := range groups {
@@ -172,7 +172,11 @@ func verdict(groups []*hangGroup) string {
 	}
 	slices.SortStableFunc(kinds, compareOddity)
 	if len(kinds) < 2 {
-		return ""
+		if len(kinds) == 0 || kinds[0].collective == "" || len(kinds[0].ranks) < 2 {
+			return ""
+		}
+		return fmt.Sprintf("all %d ranks: %s; its sizes or types may differ, or a connection is broken",
+			len(kinds[0].ranks), kinds[0].doing)
 	}
 	odd, most := kinds[:len(kinds)-1], kinds[len(kinds)-1]
 	switch {
@@ -230,7 +234,7 @@ func (g *hangGroup) summary() situation {
 	case g.MPI != nil:
 		return situation{doing: strings.Replace(waitText(g.MPI), "waits", "waiting", 1), waits: true}
 	case len(g.Stack) > 0 && !inKernel(g.Stack):
-		function, place := cutFrame(g.Stack[0])
+		function, place := cutFrame(g.Stack[max(ownFrame(g.Stack), 0)])
 		if place != "" {
 			function = place + " (" + function + ")"
 		}
@@ -246,6 +250,15 @@ func (g *hangGroup) summary() situation {
 		}
 	}
 	return situation{doing: strings.TrimSuffix(g.State+" in "+clip(g.Wait, longestKey), " in ")}
+}
+
+// ownFrame returns the index of the innermost frame that belongs neither to Python nor to a library, -1 for none. Their
+// places have directories, or are frozen modules.
+func ownFrame(stack []string) int {
+	return slices.IndexFunc(stack, func(frame string) bool {
+		_, place := cutFrame(frame)
+		return place != "" && !strings.Contains(place, "/") && !strings.HasPrefix(place, "<frozen ")
+	})
 }
 
 // cutFrame splits "step (train.py:6) [running]" into a function and its place.
@@ -280,7 +293,7 @@ func activityKey(r *spec.Activity) string {
 // busyCPU is the use of a CPU, in percent, above which a rank computes.
 const busyCPU = 20
 
-// lines has at most that many frames, or those of the kernel in one line.
+// lines has at most that many frames, the program's own among them, or those of the kernel in one line.
 func (g *hangGroup) lines(most int) []string {
 	text := fmt.Sprintf("  %-8s %s", clip(RankRanges(g.ranks), longestKey), g.State)
 	if g.Wait != "" {
@@ -302,7 +315,11 @@ func (g *hangGroup) lines(most int) []string {
 	if inKernel(stack) {
 		stack = []string{strings.ReplaceAll(strings.Join(stack, " < "), kernelFrame, "") + kernelFrame}
 	}
-	for _, f := range stack[:min(len(stack), most)] {
+	shown := slices.Clone(stack[:min(len(stack), most)])
+	if own := ownFrame(stack); own >= most {
+		shown[most-1] = "… " + stack[own]
+	}
+	for _, f := range shown {
 		lines = append(lines, "           │ "+clip(f, 120))
 	}
 	return lines

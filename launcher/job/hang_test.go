@@ -18,7 +18,7 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	for rank := range 8 {
 		r := spec.Activity{
 			Rank: rank, PID: 100 + rank, State: "sleeping", CPU: rank % 3, Keys: []string{"init/5"},
-			Stack: []string{"recv (a.py:1)", "step (a.py:2)", "x", "y"},
+			Stack: []string{"recv (lib/a.py:1)", "step (lib/a.py:2)", "x", "y", "main (a.py:3)"},
 		}
 		if rank == 5 {
 			r = spec.Activity{
@@ -34,7 +34,7 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 		"  [5]      running, 99 % CPU; last line: loading shard 5",
 		"           │ load (a.py:9)",
 		`  [0-4,6-7] sleeping, 0 % CPU, waits in the store for "init/5"`,
-		"           │ recv (a.py:1)", "           │ step (a.py:2)", "           │ x",
+		"           │ recv (lib/a.py:1)", "           │ step (lib/a.py:2)", "           │ … main (a.py:3)",
 	}, h.Lines())
 }
 

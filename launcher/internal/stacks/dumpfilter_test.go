@@ -110,7 +110,7 @@ func TestRunningGoroutine(t *testing.T) {
 func TestPythonPlace(t *testing.T) {
 	for file, want := range map[string]string{
 		"/home/me/.venv/lib/python3.11/site-packages/torch/distributed/c10d.py": "torch/distributed/c10d.py",
-		"/usr/lib/python3.11/threading.py":                                      "threading.py",
+		"/usr/lib/python3.11/threading.py":                                      "python3.11/threading.py",
 		"/home/me/train.py":                                                     "train.py",
 		"<frozen runpy>":                                                        "<frozen runpy>",
 	} {

@@ -93,7 +93,7 @@ func TestPythonFrames(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, lines, again, name)
 		require.Equal(t, "ждать (<string>:18)", lines[1], name)
-		require.Contains(t, strings.Join(lines, "\n"), "run_until_complete (asyncio/base_events.py:", name)
+		require.Contains(t, strings.Join(lines, "\n"), "run_until_complete (python3.", name)
 
 		p := locate(t, pid)
 		testCorruption(t, *p)

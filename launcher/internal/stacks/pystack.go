@@ -81,15 +81,13 @@ func pythonFrame(line string) (string, bool) {
 	return function + " (" + pythonPlace(rest[:at]) + ":" + number + ")", ok
 }
 
-// pythonPlace returns a file relative to its import path, as py-spy shows it: "torch/distributed/distributed_c10d.py".
+// pythonPlace returns the last part of a file's name, with its directories if it belongs to a library or to Python:
+// "torch/distributed/distributed_c10d.py", "python3.11/threading.py".
 func pythonPlace(file string) string {
-	for _, root := range []string{"/site-packages/", "/dist-packages/", "/lib/python3."} {
-		if at := strings.LastIndex(file, root); at >= 0 {
-			file = file[at+len(root):]
-			if root == "/lib/python3." {
-				_, file, _ = strings.Cut(file, "/")
-			}
-			return file
+	for _, root := range []string{"/site-packages/", "/dist-packages/", "/lib/"} {
+		at := strings.LastIndex(file, root)
+		if at >= 0 && (root != "/lib/" || strings.HasPrefix(file[at:], "/lib/python3.")) {
+			return file[at+len(root):]
 		}
 	}
 	return path.Base(file)
