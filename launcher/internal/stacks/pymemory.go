@@ -304,8 +304,11 @@ func (p *python) line(frame, code uint64) int {
 		return 0
 	}
 	first := int(int32(p.field(code, codeFirstLine)))
-	executed := p.field(frame, instruction) - code - p.offsets[codeBytes]
-	return lineOf(p.bytes(table+p.offsets[bytesData], length), first, executed/2)
+	executed := int64(p.field(frame, instruction)-code-p.offsets[codeBytes]) / 2
+	if executed < 0 { // the call has just begun
+		return first
+	}
+	return lineOf(p.bytes(table+p.offsets[bytesData], length), first, uint64(executed))
 }
 
 // lineOf finds an instruction's line in a table of the form in CPython's InternalDocs/code_objects.md: each entry

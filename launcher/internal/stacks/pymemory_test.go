@@ -56,9 +56,9 @@ func startPython(t *testing.T, python, program string) *exec.Cmd {
 	c.Stderr = os.Stderr
 	require.NoError(t, c.Start())
 	t.Cleanup(func() {
-		_ = c.Process.Signal(syscall.SIGCONT)
 		_ = in.Close()
-		_ = c.Wait() // it may have been killed
+		_ = c.Process.Kill() // it may have been killed
+		_ = c.Wait()
 	})
 	_, err = io.ReadFull(out, make([]byte, 10))
 	require.NoError(t, err)
@@ -165,7 +165,6 @@ while True:
 		}
 	}
 	require.NotZero(t, seen)
-	require.NoError(t, c.Process.Kill())
 }
 
 // Python's own decoder of tables of lines agrees.
