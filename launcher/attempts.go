@@ -24,6 +24,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		s.signals.listen()
 	}
 	p := progressClock{policy: &s.spec.Restarts, began: time.Now()}
+	s.monitor.setClock(&p)
 	r, err := s.attempts(ctx, &p)
 	if err == nil && (len(r.Attempts) > 0 || s.spec.Restarts.ProgressFile != "") {
 		r.Goodput = job.NewGoodput(time.Since(p.began), p.useful)

@@ -138,7 +138,7 @@ func (c collection) all(ctx context.Context) {
 	if l == nil {
 		return
 	}
-	ranks := l.describeRanks(ctx, c.head)
+	ranks, _ := l.describeRanks(ctx, c.head, queryUsage)
 	ranks.Args = plan.HideSecrets(ranks.Args)
 	c.data("ranks.json", ranks)
 	nccl := l.nccl(ctx, c.head)

@@ -33,6 +33,8 @@ type monitor struct {
 	entry *registry.Entry
 	tried bool
 	guard *process.Guard // if no agent in this process has one
+	clock *progressClock
+	seen  progressSeen
 }
 
 // stopRequest is a request to end the job.
@@ -45,10 +47,13 @@ type stopRequest struct {
 const maxStopRequests = 8
 
 func newMonitor(c *call) *monitor {
-	if len(c.settings.registry) == 0 {
+	if len(c.settings.registry) == 0 && c.settings.metrics == "" {
 		return nil
 	}
-	return &monitor{call: c, began: time.Now(), stopRequested: make(chan stopRequest, maxStopRequests)}
+	return &monitor{
+		call: c, began: time.Now(), stopRequested: make(chan stopRequest, maxStopRequests),
+		tried: len(c.settings.registry) == 0,
+	}
 }
 
 // attach is called when an attempt begins.
@@ -71,6 +76,15 @@ func (l *monitor) attach(h *head) {
 // registerDelay is how long a job runs before it is listed if no agent in this process decides
 // that.
 const registerDelay = 50 * time.Millisecond
+
+// setClock has metrics show the goodput.
+func (l *monitor) setClock(p *progressClock) {
+	if l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.clock = p
+	}
+}
 
 func (l *monitor) setPaused(on bool) {
 	if l != nil {
@@ -157,7 +171,8 @@ func (l *monitor) answer(ctx context.Context, q registry.Request, send func(part
 	case registry.JobRequest:
 		_ = send(l.describe(h)) // the client may be gone
 	case registry.RanksRequest:
-		_ = send(l.describeRanks(ctx, h))
+		ranks, _ := l.describeRanks(ctx, h, queryUsage)
+		_ = send(ranks)
 	case registry.StopRequest:
 		l.stop(ctx, q, send)
 	case registry.StacksRequest:

@@ -74,10 +74,10 @@ func (l *monitor) program() (name string, args []string) {
 	return name, args
 }
 
-// describeRanks describes the job with its ranks and their usage.
-func (l *monitor) describeRanks(ctx context.Context, h *head) registry.Job {
+// describeRanks describes the job with its ranks and their usage, by the nodes' answers to a query.
+func (l *monitor) describeRanks(ctx context.Context, h *head, what queryKind) (registry.Job, []answer[wire.Used]) {
 	used := map[int]rankUsage{}
-	answers, silent := h.queries.run(ctx, h, queryUsage)
+	answers, silent := h.queries.run(ctx, h, what)
 	for _, u := range h.usages(answers) {
 		used[u.Rank] = u
 	}
@@ -98,7 +98,7 @@ func (l *monitor) describeRanks(ctx context.Context, h *head) registry.Job {
 		}
 		j.Ranks = append(j.Ranks, rank)
 	}
-	return j
+	return j, answers
 }
 
 // addState adds the supervisor's view of a rank.

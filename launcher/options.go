@@ -45,6 +45,7 @@ type settings struct {
 	planned        func(*job.Plan)
 	started        func(*job.Plan, []int)
 	registry       []string
+	metrics        string
 	quarantine     string
 	events         func(record.Event)
 	lastLines      func([]registry.Line)

@@ -65,7 +65,8 @@ const (
 	queryStacks
 	queryNCCL
 	querySigns
-	queryCause // signs with stacks
+	queryCause // signs with stacks and GPUs
+	queryMetrics
 	queryEvidence
 	queryDumps // evidence with new files of flight recorders
 	numQueryKinds
@@ -81,6 +82,7 @@ var queryTimeouts = [numQueryKinds]time.Duration{
 	querySigns:  5 * time.Second,
 	queryCause:  15 * time.Second,
 
+	queryMetrics:  6 * time.Second, // Prometheus waits for 10 s
 	queryEvidence: 2 * time.Second,
 	queryDumps:    4 * time.Second,
 }
@@ -129,7 +131,8 @@ func (l *queries) begin(h *head, what queryKind) func(ctx context.Context) ([]an
 		// a lost node does not answer
 		_ = n.link.Send(&wire.Usage{
 			Call: call, Stacks: what == queryStacks || what == queryCause, RAS: what == queryNCCL, All: i == 0,
-			Signs:    what == querySigns || what == queryCause,
+			Signs:    what == querySigns || what == queryCause || what == queryMetrics,
+			GPUs:     what == queryCause || what == queryMetrics,
 			Evidence: what == queryEvidence || what == queryDumps, Dumps: what == queryDumps,
 		})
 	}

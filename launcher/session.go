@@ -11,6 +11,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher/internal/agent"
+	"gorun/launcher/internal/httpserver"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/wire"
@@ -50,6 +51,7 @@ type cluster struct {
 	joined         *join.Membership // set if another node is the head
 	listener       *join.Head       // set if other nodes join this one
 	health         *agent.Health    // nil: agents answer liveness probes once they have ranks
+	metrics        *httpserver.Server
 }
 
 // decision is the plan and what leads to it. It belongs to the caller's goroutine.
@@ -119,6 +121,10 @@ func open(ctx context.Context, spec Spec, dryRun bool, options []Option) (*sessi
 		s.close()
 		return nil, err
 	}
+	if err := s.serveMetrics(); err != nil {
+		s.close()
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -178,6 +184,7 @@ func (s *session) close() {
 	s.nodes = append(s.nodes, s.left...)
 	_ = s.forEach(func(n *node) error { n.close(); return nil })
 	s.monitor.close()
+	s.metrics.Close()
 	s.health.Close()
 	if s.settings.reacher != nil {
 		s.settings.reacher.close()

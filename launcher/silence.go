@@ -136,7 +136,9 @@ func (h *head) lookAtStacks(signs []job.Signs) {
 	}
 	for _, a := range answers {
 		for _, g := range a.body.GPUs {
-			busy[fmt.Sprint(a.node.number, g.PCI)] = g.Busy
+			if g.Busy != nil {
+				busy[fmt.Sprint(a.node.number, g.PCI)] = *g.Busy
+			}
 		}
 	}
 	p := h.plan.Load()

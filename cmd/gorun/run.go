@@ -38,7 +38,8 @@ func runJob(inv dialect.Invocation) int {
 				recorder.planned(p)
 			}
 		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(show.Colour(os.Stdout), show.Colour(os.Stderr)),
-		launcher.WithQuarantine(quarantineFile()), launcher.WithASCII(!show.UTF8(os.Getenv)))
+		launcher.WithQuarantine(quarantineFile()), launcher.WithASCII(!show.UTF8(os.Getenv)),
+		launcher.WithMetrics(inv.Metrics))
 	if inv.DryRun {
 		return dryRun(inv, options)
 	}

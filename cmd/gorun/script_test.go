@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -304,7 +305,7 @@ var acts = map[string]func(value string){
 	"asked":   func(string) { onTerm(func() { fmt.Println("asked") }) },
 	"timer":   setTimer,
 	"timers":  writeTimers,
-	"get":     askHealth,
+	"get":     askHTTP,
 }
 
 // tell sends a signal to the launcher, which handles signals once its first rank runs.
@@ -370,15 +371,16 @@ func writeTimers(text string) {
 	must(pipe.Close())
 }
 
-func askHealth(what string) {
-	c, err := net.Dial("tcp", "localhost:"+os.Getenv("TORCHELASTIC_HEALTH_CHECK_PORT"))
+func askHTTP(what string) {
+	c, err := net.Dial("tcp", "localhost:"+cmp.Or(os.Getenv("METRICS_PORT"), os.Getenv("TORCHELASTIC_HEALTH_CHECK_PORT")))
 	must(err)
 	_, err = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\n\r\n", what)
 	must(err)
 	answer, err := io.ReadAll(c)
 	must(err)
-	lines := strings.Split(strings.TrimSpace(string(answer)), "\r\n")
-	fmt.Println(lines[0], "|", strings.TrimSpace(lines[len(lines)-1]))
+	first, _, _ := strings.Cut(string(answer), "\r\n")
+	lines := strings.Split(strings.TrimSpace(string(answer)), "\n")
+	fmt.Println(first, "|", lines[len(lines)-1])
 }
 
 func printLines(count string) {

@@ -180,6 +180,7 @@ var rooms = []room{
 		[]string{"launcher/internal/spec", "internal/printable"},
 		"what NCCL says is read from lines, whoever printed them",
 	},
+	{"launcher/internal/httpserver", nil, "who is asked for what is not the server's to know"},
 	{
 		"launcher/internal/ras",
 		[]string{"internal/printable"},
@@ -245,6 +246,7 @@ var rooms = []room{
 		"launcher/internal/process/child", "launcher/internal/process/inherited", "launcher/internal/output",
 		"launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis",
 		"launcher/internal/stacks", "launcher/internal/probe", "launcher/internal/ncclhost", "launcher/internal/ras",
+		"launcher/internal/httpserver",
 		"placement", "placement/sysfs", "placement/hwloc", "placement/gpufacts", "placement/nvml/worker", "rendezvous/...",
 		"launcher/doctor", "launcher/doctor/inspect", "internal/peersocket", "launcher/internal/reach", "env",
 		"internal/printable",

@@ -81,6 +81,7 @@ var startClasses = []struct{ words, class string }{
 	{": host key: ", classUser},
 	{"cannot resolve ", classUser},
 	{" directory ", classUser},
+	{"serve metrics ", classUser},
 	{": connect: ", classNetwork},
 	{": key exchange: ", classNode},
 	{": copy: ", classNode},

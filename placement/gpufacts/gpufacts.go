@@ -31,6 +31,10 @@ type GPU struct {
 	// Busy is the recent utilization in percent. Taken is the memory in use, in bytes.
 	Busy  *int   `json:"busy,omitempty"`
 	Taken *int64 `json:"taken,omitempty"`
+	// Power is the draw in milliwatts.
+	Power *int `json:"power,omitempty"`
+	// Temperature is that of the die in degrees Celsius.
+	Temperature *int `json:"temperature,omitempty"`
 	// Failed reports that the library failed for the GPU, for example because it fell off the bus.
 	Failed bool `json:"failed,omitempty"`
 	// Near are the CPUs of the GPU's NUMA node.

@@ -52,6 +52,10 @@ func (d *device) describe() {
 	ask(d, "nvmlDeviceGetUtilizationRates", d.GetUtilizationRates, func(rates nvml.Utilization) {
 		g.Busy = new(int(rates.Gpu))
 	})
+	ask(d, "nvmlDeviceGetPowerUsage", d.GetPowerUsage, func(milliwatts uint32) { g.Power = new(int(milliwatts)) })
+	ask(d, "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) {
+		return d.GetTemperature(nvml.TEMPERATURE_GPU)
+	}, func(degrees uint32) { g.Temperature = new(int(degrees)) })
 	d.askParts()
 	ask(d, "nvmlDeviceGetComputeRunningProcesses", d.GetComputeRunningProcesses, func(all []nvml.ProcessInfo) {
 		g.Used = new(len(all) > 0)

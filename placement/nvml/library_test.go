@@ -74,6 +74,8 @@ func completeDevice(d *server.Device, m placement.Machine, i int) {
 	}
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.SUCCESS }
 	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 97}, nvml.SUCCESS }
+	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 412_345, nvml.SUCCESS }
+	d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 61, nvml.SUCCESS }
 	d.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS }
 	d.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return nvml.COMPUTEMODE_DEFAULT, nvml.SUCCESS }
 	d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) {
@@ -306,7 +308,7 @@ func TestBusyGPUs(t *testing.T) {
 		return nvml.Utilization{}, nvml.ERROR_NOT_SUPPORTED // MIG is enabled
 	}
 	facts := askLibrary(s)
-	assert.Equal(t, 97, *facts.GPUs[0].Busy)
+	assert.Equal(t, []int{97, 412_345, 61}, []int{*facts.GPUs[0].Busy, *facts.GPUs[0].Power, *facts.GPUs[0].Temperature})
 	assert.Equal(t, []any{0, int64(7 << 30), int64(80 << 30)},
 		[]any{*facts.GPUs[1].Busy, *facts.GPUs[1].Taken, facts.GPUs[1].Memory})
 	assert.Nil(t, facts.GPUs[2].Busy)

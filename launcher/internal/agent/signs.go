@@ -34,7 +34,7 @@ func networkBytes() (sum int64) {
 // gpuTime bounds the question to NVIDIA's driver.
 const gpuTime = 5 * time.Second
 
-// gpuUse returns how busy the GPUs of this host are, if it has any.
+// gpuUse returns what the GPUs of this host do, if it has any.
 func (j *job) gpuUse() (list []wire.GPUUse) {
 	if _, err := os.Stat("/proc/driver/nvidia"); err != nil {
 		return nil
@@ -43,9 +43,10 @@ func (j *job) gpuUse() (list []wire.GPUUse) {
 	program.Child = func(c *exec.Cmd) nvml.Child { return &child.Cmd{Cmd: c} }
 	facts, _ := program.FactsWithin(gpuTime) // else their use is not known
 	for _, g := range facts.GPUs {
-		if g.Busy != nil {
-			list = append(list, wire.GPUUse{PCI: g.PCI, Busy: *g.Busy})
-		}
+		list = append(list, wire.GPUUse{
+			PCI: g.PCI, Busy: g.Busy, Memory: g.Taken, Power: g.Power, Temperature: g.Temperature,
+			Slowed: g.Health != nil && len(g.Health.Slowed) > 0,
+		})
 	}
 	return list
 }

@@ -70,9 +70,9 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	}
 	if request.Signs {
 		m.Progress, m.Network = j.progress(), networkBytes()
-		if request.Stacks {
-			m.GPUs = j.gpuUse()
-		}
+	}
+	if request.GPUs {
+		m.GPUs = j.gpuUse()
 	}
 	for _, row := range j.rows() {
 		r := j.rank(row.Rank)

@@ -11,8 +11,8 @@ type Usage struct {
 	Call int
 	// Stacks requests what each rank does, too, which takes a second.
 	Stacks bool
-	// Signs requests what changes with progress, too; with Stacks how busy the GPUs are.
-	Signs bool
+	// Signs requests what changes with progress, too; GPUs what NVIDIA's driver says of the GPUs.
+	Signs, GPUs bool
 	// Evidence requests what the host knows of failures; Dumps has ranks write what PyTorch's flight recorder knows
 	// before, which takes a second or two.
 	Evidence, Dumps bool
@@ -42,10 +42,15 @@ type File struct {
 	Text        []byte
 }
 
-// GPUUse is how busy a GPU is, in percent.
+// GPUUse is what a GPU does; nil is not known.
 type GPUUse struct {
-	PCI  string
-	Busy int
+	PCI         string
+	Busy        *int   // percent
+	Memory      *int64 // bytes in use
+	Power       *int   // milliwatts
+	Temperature *int   // degrees Celsius
+	// Slowed says that heat or a lack of power lowers the clocks.
+	Slowed bool
 }
 
 // RankUsage is what one rank uses, with all processes of its session.

@@ -30,6 +30,7 @@ type Invocation struct {
 	Verbose    int    // number of -v
 	Report     string // file for the result as JSON; "": none
 	Events     string // where to write what happens to the job, in --events' form; "": nowhere
+	Metrics    string // address to serve metrics at; "": none
 	StopWith   int    // process whose end stops the job; 0: none
 
 	// Notes may hold control bytes, as UsageError.Lines.

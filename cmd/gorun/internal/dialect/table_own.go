@@ -104,6 +104,10 @@ func (p *Line) ownEnd() []Option {
 			Help: "write what happens as JSON lines; with - ranks print to stderr",
 		},
 		{
+			Names: []string{"metrics-listen"}, Value: "[HOST]:PORT", Set: Parsed(&p.Metrics, parseListener),
+			Help: "serve metrics for Prometheus at PORT of HOST (this host alone)",
+		},
+		{
 			Names: []string{"stop-with"}, Value: "PID", Set: Parsed(&p.StopWith, AtLeast(1)),
 			Help: "stop the job when process PID ends (never)",
 		},

@@ -122,7 +122,7 @@ var sample = map[string]string{
 	"rank-by": "slot", "numa-binding": "node", "cpus-per-rank": "2", "gpus-per-rank": "2", "gpus": "2",
 	"rankfile": "ranks.txt", "mpi": "pmix", "world": "app",
 	"prepend-pattern": "%r ", "output": "tag", "output-filename": "d", "outfile-pattern": "o.%r",
-	"errfile-pattern": "e.%r", "display": "map",
+	"errfile-pattern": "e.%r", "display": "map", "metrics-listen": ":1",
 }
 
 // satisfied are options, besides GroupAccepted, whose sample value has no effect on one host.

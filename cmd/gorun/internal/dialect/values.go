@@ -266,6 +266,18 @@ func ParseEndpoint(value string) (addr string, port int, err error) {
 	return addr, port, err
 }
 
+// parseListener parses [HOST]:PORT. Without a host, loopback alone is meant.
+func parseListener(value string) (string, error) {
+	if strings.HasPrefix(value, ":") {
+		value = "127.0.0.1" + value
+	}
+	if _, rest := cutPort(value); rest == "" {
+		return "", errors.New("give [HOST]:PORT, such as :9400")
+	}
+	_, _, err := ParseEndpoint(value)
+	return value, err
+}
+
 // cutPort cuts an endpoint behind its host.
 func cutPort(value string) (host, rest string) {
 	at := strings.LastIndexByte(value, ']') + 1
