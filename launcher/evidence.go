@@ -60,11 +60,15 @@ func (h *head) collectHang(hang *job.Hang) {
 	}
 	h.evidence.collected.Store(h.spec.OnHang != job.HangReport)
 	list, silent := h.queries.ask(context.Background(), h, queryDumps)
+	answers := h.ras
 	h.collect(func(c collection) {
 		c.known()
 		c.nodes(list, silent)
 		c.lines("stacks.txt", job.DescribeActivity(hang.Ranks), "")
 		c.lines("nccl.txt", hang.NCCL, "")
+		if status, known := h.rasStatus(answers); known {
+			c.data("nccl.json", status)
+		}
 	})
 }
 
@@ -143,6 +147,9 @@ func (c collection) all(ctx context.Context) {
 	c.data("ranks.json", ranks)
 	nccl := l.nccl(ctx, c.head)
 	c.lines("nccl.txt", nccl.Lines, nccl.Error)
+	if nccl.Status != nil {
+		c.data("nccl.json", nccl.Status)
+	}
 }
 
 // known collects what is known here.

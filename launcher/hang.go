@@ -48,7 +48,7 @@ func (h *head) inspectRanks(quiet spec.Seconds, stop bool, use func(*job.Hang)) 
 		texts = append(texts, a.body.RAS)
 	}
 	slices.SortFunc(hang.Ranks, func(a, b spec.Activity) int { return cmp.Compare(a.Rank, b.Rank) })
-	hang.NCCL = h.rasFindings(texts...)
+	hang.NCCL, h.ras = h.rasFindings(texts...), texts
 	use(hang)
 	h.exits.release()
 }

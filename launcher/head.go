@@ -62,6 +62,7 @@ type stalls struct {
 	sighted    sighting       // of the last check
 	nextCheck  *time.Timer    // guarded by supervision.mu
 	inspecting sync.Mutex     // held by inspectRanks
+	ras        [][]byte       // answers of NCCL to it
 	inspected  chan answer[wire.Hung]
 	exits      exitGate
 }

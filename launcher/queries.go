@@ -75,6 +75,12 @@ const (
 // Limits of asking the nodes.
 const maxAnswerAge = 900 * time.Millisecond // maxAnswerAge is how long answers are reused.
 
+// Limits of the bytes of evidence from one node, which grow with fewer nodes: all of it is held here.
+const (
+	minEvidence = 64 << 10
+	maxEvidence = 20 << 20
+)
+
 var queryTimeouts = [numQueryKinds]time.Duration{
 	queryUsage:  2 * time.Second,  // for a node to answer
 	queryStacks: 15 * time.Second, // the same where it looks into its ranks
@@ -127,13 +133,17 @@ func (l *queries) ask(ctx context.Context, h *head, what queryKind) ([]answer[wi
 // begin asks the nodes. It returns a function that waits for their answers.
 func (l *queries) begin(h *head, what queryKind) func(ctx context.Context) ([]answer[wire.Used], []string) {
 	answers, call := l.openCall(len(h.nodes))
+	evidence := 0
+	if what == queryEvidence || what == queryDumps {
+		evidence = max(minEvidence, maxEvidence/len(h.nodes))
+	}
 	for i, n := range h.nodes {
 		// a lost node does not answer
 		_ = n.link.Send(&wire.Usage{
 			Call: call, Stacks: what == queryStacks || what == queryCause, RAS: what == queryNCCL, All: i == 0,
 			Signs:    what == querySigns || what == queryCause || what == queryMetrics,
 			GPUs:     what == queryCause || what == queryMetrics,
-			Evidence: what == queryEvidence || what == queryDumps, Dumps: what == queryDumps,
+			Evidence: evidence, Dumps: what == queryDumps,
 		})
 	}
 	return func(ctx context.Context) ([]answer[wire.Used], []string) {

@@ -64,7 +64,7 @@ func TestSilence(t *testing.T) {
 							rank.Keys = []string{"key"}
 						}
 						m := wire.Used{Call: q.Call, At: time.Now(), Ranks: []wire.RankUsage{rank}}
-						if q.Evidence {
+						if q.Evidence > 0 {
 							m.Evidence = []wire.File{{Name: "../kernel-log.txt"}, {Name: dumpName + "1"}}
 						}
 						h.queries.receive(h.nodes[i], m)

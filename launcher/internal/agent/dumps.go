@@ -50,8 +50,6 @@ func (j *job) prepareDumps() {
 const (
 	dumpTime = 2 * time.Second // for PyTorch, which looks each second, to write them
 	dumpTick = 50 * time.Millisecond
-	maxDump  = 8 << 20 // bytes of each
-	maxDumps = 24 << 20
 )
 
 // dumpPath returns where a rank's PyTorch finds a file or pipe of its flight recorder, by the variable that begins its
@@ -110,18 +108,17 @@ func (j *job) dump(row wire.Row) dump {
 	return dump{}
 }
 
-// readDumps returns the files of the ranks' flight recorders. What is too large is left out, as a part of such a file
-// is of no use.
-func (j *job) readDumps() (files []wire.File) {
-	left := int64(maxDumps)
+// readDumps returns the files of the ranks' flight recorders, of at most left bytes. What is too large is left out, as
+// a part of such a file is of no use.
+func (j *job) readDumps(left int64) (files []wire.File) {
 	for _, row := range j.rows() {
 		d := j.dump(row)
 		if d.path == "" {
 			continue
 		}
 		file := wire.File{Name: dumpName + strconv.Itoa(row.Rank)}
-		err := fmt.Errorf("%s has %d MiB", d.path, d.size>>20)
-		if d.size <= min(maxDump, left) {
+		err := fmt.Errorf("its %d KiB are too many for all nodes' evidence", d.size>>10)
+		if d.size <= left {
 			file.Text, err = readDump(d)
 		}
 		if err != nil {

@@ -48,5 +48,5 @@ func TestDumps(t *testing.T) {
 	}()
 	j.requestDumps()
 	assert.Equal(t, []wire.File{{Name: dumpName + "0", Text: []byte("zero")}, {Name: dumpName + "1", Text: []byte("one")}},
-		j.readDumps())
+		j.readDumps(7))
 }

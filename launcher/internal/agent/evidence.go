@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,12 +14,15 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// evidence returns what this host knows of failures, without asking anybody who may be slow.
-func (j *job) evidence() []wire.File {
+// evidence returns what this host knows of failures, without asking anybody who may be slow, in about limit bytes.
+func (j *job) evidence(limit int) []wire.File {
 	kernel := wire.File{Name: "kernel-log.txt"}
 	var err error
 	if kernel.Text, err = process.KernelLog(j.agent.since); err != nil {
 		kernel.Error = err.Error() + "; `sudo dmesg` shows it"
+	}
+	if over := len(kernel.Text) - limit/2; over > 0 {
+		kernel.Text = kernel.Text[over+bytes.IndexByte(kernel.Text[over:], '\n')+1:]
 	}
 	network := wire.File{Name: "network-errors.txt"}
 	if before := j.counters.Load(); before != nil {
@@ -28,7 +32,7 @@ func (j *job) evidence() []wire.File {
 	}
 	pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern") // empty where /proc is not the kernel's
 	cores := wire.File{Name: "core-files.txt", Text: j.coreFiles(strings.TrimSpace(string(pattern)))}
-	return append([]wire.File{kernel, network, cores}, j.readDumps()...)
+	return append([]wire.File{kernel, network, cores}, j.readDumps(int64(limit/2))...)
 }
 
 // errorCounters returns the counters of errors and losses of this host's network interfaces and RDMA ports.

@@ -11,15 +11,17 @@ import (
 
 // query handles a Usage frame.
 func (j *job) query(request wire.Usage) {
-	request.Evidence = request.Evidence && j.collecting.begin() // now, as the job may be about to end
-	if !j.answerQuery(func(done func()) { j.usage(request, done) }) && request.Evidence {
+	if request.Evidence > 0 && !j.collecting.begin() { // now, as the job may be about to end
+		request.Evidence = 0
+	}
+	if !j.answerQuery(func(done func()) { j.usage(request, done) }) && request.Evidence > 0 {
 		j.collecting.end()
 	}
 }
 
 // usage answers a Usage frame.
 func (j *job) usage(request wire.Usage, done func()) {
-	if request.Evidence {
+	if request.Evidence > 0 {
 		defer j.collecting.end()
 	}
 	<-j.startDone
@@ -53,19 +55,19 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	}
 	var loads map[int]process.Load
 	var err error
-	if !request.Evidence { // which is wanted soon, and loads take all processes of the host
+	if request.Evidence == 0 { // which is wanted soon, and loads take all processes of the host
 		loads, err = process.Loads(j.rankPIDs())
 	}
 	m := wire.Used{Call: request.Call, At: time.Now()}
-	if request.Evidence && j.agent.cfg.Joined == nil { // no head reads files of a node that joined
+	if request.Evidence > 0 && j.agent.cfg.Joined == nil { // no head reads files of a node that joined
 		if request.Dumps {
 			j.requestDumps()
 		}
-		m.Evidence = j.evidence()
+		m.Evidence = j.evidence(request.Evidence)
 	}
 	var keys map[int][]string
 	var waits map[int]*spec.MPIWait
-	if request.Signs || request.Evidence {
+	if request.Signs || request.Evidence > 0 {
 		keys, waits = j.keysWaitedFor(), j.mpi.waits()
 	}
 	if request.Signs {

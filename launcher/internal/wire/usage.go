@@ -13,9 +13,10 @@ type Usage struct {
 	Stacks bool
 	// Signs requests what changes with progress, too; GPUs what NVIDIA's driver says of the GPUs.
 	Signs, GPUs bool
-	// Evidence requests what the host knows of failures; Dumps has ranks write what PyTorch's flight recorder knows
-	// before, which takes a second or two.
-	Evidence, Dumps bool
+	// Evidence requests what the host knows of failures, in about that many bytes; 0 does not. Dumps has ranks write what
+	// PyTorch's flight recorder knows before, which takes a second or two.
+	Evidence int
+	Dumps    bool
 	// RAS requests the answer of NCCL's RAS port instead, which takes up to 6 seconds: of all ranks if All is set, else
 	// of the node's own.
 	RAS, All bool
