@@ -27,6 +27,9 @@ type evidenceDir struct {
 	dumps []int          // ranks of flight recorders' files
 }
 
+// pickle begins each file of a flight recorder.
+const pickle = "\x80"
+
 // openEvidence reads a directory; nil if it has no evidence.
 func openEvidence(dir string) *evidenceDir {
 	d := &evidenceDir{dir: dir}
@@ -37,7 +40,8 @@ func openEvidence(dir string) *evidenceDir {
 			continue
 		}
 		d.files = append(d.files, e.Name())
-		if number := numbered.FindStringSubmatch(e.Name()); number != nil {
+		number := numbered.FindStringSubmatch(e.Name())
+		if number != nil && bytes.HasPrefix(d.read(e.Name()), []byte(pickle)) {
 			rank, _ := strconv.Atoi(number[1])
 			d.dumps = append(d.dumps, rank)
 		}
