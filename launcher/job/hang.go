@@ -102,10 +102,10 @@ const kernelFrame = " (kernel)"
 // inKernel reports whether nothing better than its stack in the kernel is known of a rank.
 func inKernel(stack []string) bool { return len(stack) > 0 && strings.HasSuffix(stack[0], kernelFrame) }
 
-// StackHint says how to get the frames of a rank that has none; "" if there is no such rank, or no way.
+// StackHint says how to see more frames of a rank; "" if there is no such rank, or no way.
 func StackHint(ranks []spec.Activity) string {
 	for _, a := range ranks {
-		if a.Obstacle != "" && (len(a.Stack) == 0 || inKernel(a.Stack)) {
+		if a.Obstacle != "" {
 			return a.Obstacle
 		}
 	}
@@ -157,7 +157,8 @@ func compareOddity(a, b *hangGroup) int {
 }
 
 // verdict names the ranks that differ from the others: "rank 1 never reached all_reduce (train.py:6); it is in
-// data.py:41 (next)". It is "" unless they may keep the others waiting, or all wait in the same collective.
+// data.py:41 (next)". It is "" unless they may keep the others waiting or wait for them in a collective, or all wait in
+// the same one.
 func verdict(groups []*hangGroup) string {
 	var kinds []*hangGroup
 	for _, g := range groups {
@@ -175,14 +176,17 @@ func verdict(groups []*hangGroup) string {
 		if len(kinds) == 0 || kinds[0].collective == "" || len(kinds[0].ranks) < 2 {
 			return ""
 		}
-		return fmt.Sprintf("all %d ranks: %s; its sizes or types may differ, or a connection is broken",
-			len(kinds[0].ranks), kinds[0].doing)
+		why := "its sizes or types may differ, or a connection is broken"
+		if strings.Contains(strings.ToLower(kinds[0].collective), "recv (") {
+			why = "each may wait for another to send"
+		}
+		return fmt.Sprintf("all %d ranks: %s; %s", len(kinds[0].ranks), kinds[0].doing, why)
 	}
 	odd, most := kinds[:len(kinds)-1], kinds[len(kinds)-1]
 	switch {
 	case most.collective != "" && !slices.ContainsFunc(odd, func(k *hangGroup) bool { return k.waits }):
 		return absentRanks(odd, len(most.ranks), most.collective)
-	case len(odd) > 1, odd[0].waits && !most.waits,
+	case len(odd) > 1, odd[0].waits && !most.waits && odd[0].collective == "",
 		len(odd[0].ranks) == len(most.ranks) && odd[0].waits == most.waits:
 		return ""
 	}
@@ -253,11 +257,12 @@ func (g *hangGroup) summary() situation {
 }
 
 // ownFrame returns the index of the innermost frame that belongs neither to Python nor to a library, -1 for none. Their
-// places have directories, or are frozen modules.
+// places have directories, or are frozen modules or libc.so.6.
 func ownFrame(stack []string) int {
 	return slices.IndexFunc(stack, func(frame string) bool {
 		_, place := cutFrame(frame)
-		return place != "" && !strings.Contains(place, "/") && !strings.HasPrefix(place, "<frozen ")
+		return place != "" && !strings.Contains(place, "/") && !strings.Contains(place, ".so") &&
+			!strings.HasPrefix(place, "<frozen ")
 	})
 }
 
@@ -311,7 +316,10 @@ func (g *hangGroup) lines(most int) []string {
 	if g.LastLine != "" {
 		text += "; last line: " + clip(strings.TrimSpace(g.LastLine), longestKey)
 	}
-	lines, stack := []string{text}, g.Stack
+	lines := []string{text}
+	stack := slices.DeleteFunc(slices.Clone(g.Stack), func(frame string) bool { // around each collective of PyTorch
+		return strings.HasPrefix(frame, "wrapper (torch/distributed/")
+	})
 	if inKernel(stack) {
 		stack = []string{strings.ReplaceAll(strings.Join(stack, " < "), kernelFrame, "") + kernelFrame}
 	}

@@ -119,6 +119,7 @@ func collectiveCall(stack []string) (function, place string) {
 	for i, frame := range slices.Backward(stack) {
 		function, place = cutFrame(frame)
 		switch {
+		case place == "mpi4py":
 		case strings.HasPrefix(place, "torch/distributed/") && function != "wrapper": // c10d_logger.py
 		case strings.HasPrefix(function, "MPI_"), strings.HasPrefix(function, "PMPI_"),
 			strings.HasPrefix(function, "gloo::"), strings.HasPrefix(function, "gorun/comm."):

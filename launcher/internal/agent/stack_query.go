@@ -33,7 +33,9 @@ func (j *job) queryStacks(list []*inspection) (flush func()) {
 	}
 	await(queried)
 	for l, q := range queried {
-		l.Stack = q.stack()
+		if l.Stack = q.stack(); len(l.Stack) > 0 {
+			l.Obstacle = ""
+		}
 	}
 	return func() {
 		for _, q := range queried {

@@ -67,6 +67,7 @@ const (
 	longestTable  = 4 << 20 // bytes
 	longestList   = 10_000  // interpreters or threads
 	largestOffset = 1 << 20 // bytes
+	deepest       = 200     // frames
 	pythonTries   = 5
 	inC           = 3  // the least owner of a frame that C code pushed
 	cFrame        = 56 // offset in a thread of its C frame, before 3.13
@@ -232,7 +233,8 @@ func (p *python) oldest(of uint64, first, next offset) uint64 {
 	return 0
 }
 
-// stack returns the innermost frames of the oldest thread of the oldest interpreter, the main one.
+// stack returns the innermost frames of the oldest thread of the oldest interpreter, the main one. The last of them is
+// of the user's own code, however deep in libraries the thread is.
 func (p *python) stack() (lines []string) {
 	at := p.oldest(p.runtime, interpreters, nextInterpreter)
 	at = p.oldest(at, threads, nextThread)
@@ -240,12 +242,14 @@ func (p *python) stack() (lines []string) {
 		at = p.word(at + cFrame)
 	}
 	at = p.field(at, currentFrame)
-	for range 2 * frames { // C code's frames are between Python's
+	for range deepest {
 		if at == 0 || len(lines) == frames {
 			break
 		}
 		if p.bytes(at+p.offsets[frameOwner], 1)[0] < inC {
-			lines = append(lines, p.frame(at))
+			if line := p.frame(at); len(lines) < frames-1 || !strings.Contains(line, "/") {
+				lines = append(lines, line)
+			}
 		}
 		at = p.field(at, previousFrame)
 	}

@@ -94,6 +94,7 @@ func TestPythonFrames(t *testing.T) {
 		require.Equal(t, lines, again, name)
 		require.Equal(t, "ждать (<string>:18)", lines[1], name)
 		require.Contains(t, strings.Join(lines, "\n"), "run_until_complete (python3.", name)
+		require.Contains(t, lines[frames-1], "(<string>:", name)
 
 		p := locate(t, pid)
 		testCorruption(t, *p)

@@ -51,7 +51,8 @@ func ProgramOf(pid int) Program {
 func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
 // PythonStack returns the frames of a Python program's main thread, innermost first, without stopping it: from its
-// memory, or for a version that gorun does not know from py-spy. obstacle says what to do without frames.
+// memory, or for a version that gorun does not know from py-spy. Calls of mpi4py are no frames; they come from
+// eu-stack, which stops the program for some milliseconds. obstacle says what to do without frames or such a call.
 func PythonStack(ctx context.Context, pid int) (lines []string, obstacle string) {
 	const aim = " to see Python's frames"
 	lines, err := pythonFrames(pid)
@@ -59,7 +60,15 @@ func PythonStack(ctx context.Context, pid int) (lines []string, obstacle string)
 	case errors.Is(err, os.ErrPermission):
 		return nil, allow(pid) + aim
 	case !errors.Is(err, errVersion):
-		return lines, ""
+		maps, _ := os.ReadFile(file(pid, "maps"))
+		if !strings.Contains(string(maps), "/mpi4py/") {
+			return lines, ""
+		}
+		text, obstacle := euStack(ctx, pid, "-m")
+		if call := mpi4pyCall(text); call != "" {
+			lines = append([]string{call}, lines...)
+		}
+		return lines, obstacle
 	}
 	out, err := child.CommandContext(ctx, "py-spy", "dump", "--nonblocking", "--pid", strconv.Itoa(pid)).CombinedOutput()
 	first, _, _ := strings.Cut(string(out), "\n")
@@ -80,33 +89,47 @@ const nativeTime = 3 * time.Second
 // NativeStack returns the frames of a C or C++ program's main thread, innermost first, from eu-stack, which stops the
 // program for some milliseconds. obstacle says what to do without frames.
 func NativeStack(ctx context.Context, pid int) (lines []string, obstacle string) {
+	text, obstacle := euStack(ctx, pid, "-m", "-i", "-s")
+	return nativeFrames(text), obstacle
+}
+
+// euStack returns what eu-stack prints, or what to do about it.
+func euStack(ctx context.Context, pid int, options ...string) (text, obstacle string) {
 	const aim = " to see C and C++ frames"
 	status, err := os.ReadFile(file(pid, "status"))
 	if err != nil || strings.ContainsAny(statusField(string(status), "State"), "TtZX") {
-		return nil, ""
+		return "", ""
 	}
 	if _, err = os.Readlink(file(pid, "exe")); errors.Is(err, os.ErrPermission) {
-		return nil, allow(pid) + " to see the rank's frames"
+		return "", allow(pid) + " to see the rank's frames"
 	}
 	ctx, cancel := context.WithTimeout(ctx, nativeTime)
 	defer cancel()
-	c := child.CommandContext(ctx, "eu-stack", "-1", "-i", "-s", "-m", "-p", strconv.Itoa(pid))
+	c := child.CommandContext(ctx, "eu-stack", append(options, "-1", "-p", strconv.Itoa(pid))...)
 	c.Env = append(c.Environ(), "DEBUGINFOD_URLS=") // no downloads
 	c.WaitDelay = time.Second
 	out, err := c.CombinedOutput()
 	if ctx.Err() != nil { // the kernel may deliver the SIGSTOP of a debugger that was killed
 		_ = unix.Kill(pid, unix.SIGCONT) // it may have ended
 	}
-	lines = nativeFrames(string(out))
 	switch {
-	case len(lines) > 0:
-		return lines, ""
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, "run `sudo apt-get install elfutils` (or dnf)" + aim
+		return "", "run `sudo apt-get install elfutils` (or dnf)" + aim
 	case strings.Contains(string(out), "not permitted"):
-		return nil, allow(pid) + aim
+		return "", allow(pid) + aim
 	}
-	return nil, ""
+	return string(out), ""
+}
+
+// mpi4pyCall returns the call of mpi4py in what eu-stack prints: "allreduce (mpi4py)".
+//
+//	#7  0x00007f0be1a8a7ba __pyx_pw_6mpi4py_3MPI_4Comm_293allreduce - /home/me/.venv/lib/…
+func mpi4pyCall(text string) string {
+	_, name, found := strings.Cut(text, "__pyx_pw_6mpi4py_3MPI_")
+	if name, _, _ = strings.Cut(name, " "); !found {
+		return ""
+	}
+	return name[strings.LastIndexAny(name, "0123456789")+1:] + " (mpi4py)"
 }
 
 // nativeFrames reads what eu-stack prints. What MPI and the C library do within their functions is left out.

@@ -90,6 +90,14 @@ func TestNativeStack(t *testing.T) {
 	require.Contains(t, obstacle, "allow gorun to read ranks")
 }
 
+func TestMPI4PyCall(t *testing.T) {
+	require.Equal(t, "allreduce (mpi4py)", mpi4pyCall(`TID 7:
+#6  0x00007f0be1a7005c __pyx_f_6mpi4py_3MPI_PyMPI_Commctx_INTRA.constprop.0 - /usr/lib/mpi4py/MPI.so
+#7  0x00007f0be1a8a7ba __pyx_pw_6mpi4py_3MPI_4Comm_293allreduce - /usr/lib/mpi4py/MPI.so
+#8  0x00007f0be2558ba3 _PyObject_VectorcallTstate - /usr/lib/libpython3.11.so.1.0`))
+	require.Empty(t, mpi4pyCall("#0  0x00007f0be1a7005c poll - /usr/lib/libc.so.6"))
+}
+
 // Of a Python that gorun does not know, py-spy shows the frames.
 func TestPythonStackByPySpy(t *testing.T) {
 	pid := sleeper(t)
