@@ -29,8 +29,8 @@ type evidence struct {
 // evidenceLimit is how long the end of an attempt waits for a collection.
 const evidenceLimit = 2 * time.Second
 
-// collectFailure collects evidence when the first rank fails or a node is lost. The nodes are asked at once, before
-// ranks are stopped.
+// collectFailure collects evidence when the first rank fails, a node is lost or time is up. The nodes are asked at
+// once, before ranks are stopped.
 func (h *head) collectFailure() {
 	select {
 	case <-h.over: // a link may be lost after a good end

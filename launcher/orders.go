@@ -66,9 +66,13 @@ func (h *head) timerExpired(timer job.Timer) {
 			for _, line := range job.DescribeActivity(found.Ranks) {
 				h.settings.notify(line)
 			}
+			h.collectHang(found)
 			h.post(job.Expired{Timer: timer, At: at})
 		})
 		return
+	}
+	if timer == job.TimerDeadline {
+		h.collectFailure()
 	}
 	h.post(job.Expired{Timer: timer, At: at})
 }
