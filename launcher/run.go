@@ -32,14 +32,15 @@ func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
 		return nil, err
 	}
 	defer s.close()
+	run := s.run
 	if s.joined != nil {
-		return s.follow(ctx)
+		run = s.follow
 	}
-	r, err := s.run(ctx)
+	r, err := run(ctx)
 	if err == nil {
 		r.Classify()
 	}
-	if s.spec.Join != nil {
+	if s.spec.Join != nil && s.joined == nil {
 		s.announce(r, err)
 	}
 	return r, err

@@ -44,9 +44,7 @@ func (r *Result) classify() (class, why string) {
 	case CauseRank:
 		return r.First.classify()
 	case CauseNode:
-		if strings.Contains(text, "no message from the launcher") { // its process or host was suspended
-			class = classLauncher
-		}
+		class = classOfWords(text, class)
 		if strings.Contains(text, "silent for") && len(r.unknownHosts()) > 1 { // they hardly fail at the same time
 			return classNetwork, "several nodes are silent: " + HostRanges(r.unknownHosts())
 		}
@@ -74,8 +72,8 @@ func (r *Result) classify() (class, why string) {
 	return class, why
 }
 
-// startClasses are the classes of errors before a job's start, by their words: the step of reaching a host, a limit.
-var startClasses = []struct{ words, class string }{
+// classesOfWords are the classes of errors before a job's start and of losses: the step of reaching a host, a limit.
+var classesOfWords = []struct{ words, class string }{
 	{": configuration: ", classUser},
 	{": authentication: ", classUser},
 	{": host key: ", classUser},
@@ -88,6 +86,9 @@ var startClasses = []struct{ words, class string }{
 	{"lost the agent", classNode},
 	{" ranks need at least ", classNode},
 	{"limit of ", classNode},
+	{" ended before all agents connected", classScheduler},
+	{"which started the agents, has ended", classScheduler},
+	{"no message from the launcher", classLauncher}, // its process or host was suspended
 	{"is used up", classNode},
 	{"check ", classNode}, // of --check
 }
@@ -100,12 +101,16 @@ func (r *Result) startClass(text string) string {
 	if m, known := signature.Best(text); known && m.Kind == signature.Cause {
 		return m.Class
 	}
-	for _, s := range startClasses {
-		if strings.Contains(text, s.words) {
-			return s.class
+	return classOfWords(text, classLauncher)
+}
+
+func classOfWords(text, otherwise string) string {
+	for _, c := range classesOfWords {
+		if strings.Contains(text, c.words) {
+			return c.class
 		}
 	}
-	return classLauncher
+	return otherwise
 }
 
 // classify blames the program unless something else is known.
