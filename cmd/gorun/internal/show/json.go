@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"gorun/internal/printable"
 	"gorun/internal/version"
@@ -77,6 +78,9 @@ func marshal(value any) ([]byte, error) {
 // Such characters occur only in strings.
 func escapeControls(text []byte) []byte {
 	const del = 0x7f
+	if !slices.ContainsFunc(text, func(b byte) bool { return b >= del }) {
+		return text
+	}
 	var b bytes.Buffer
 	for _, r := range string(text) {
 		if r >= del && printable.Text(string(r)) != string(r) {
