@@ -268,6 +268,7 @@ func ownFrame(stack []string) int {
 
 // cutFrame splits "step (train.py:6) [running]" into a function and its place.
 func cutFrame(frame string) (function, place string) {
+	frame = strings.TrimPrefix(frame, "in another thread: ")
 	at := strings.LastIndex(frame, " (")
 	if at < 0 {
 		return frame, ""

@@ -219,25 +219,48 @@ func (p *python) word(at uint64) uint64 { return binary.LittleEndian.Uint64(p.by
 // field reads a pointer in a structure.
 func (p *python) field(of uint64, o offset) uint64 { return p.word(of + p.offsets[o]) }
 
-// oldest returns the last element of a list.
-func (p *python) oldest(of uint64, first, next offset) uint64 {
-	at := p.field(of, first)
-	for range longestList {
-		following := p.field(at, next)
-		if following == 0 {
-			return at
+// list returns the elements of a list, whose last one is the oldest, the oldest first.
+func (p *python) list(of uint64, first, next offset) (all []uint64) {
+	for at := p.field(of, first); at != 0; at = p.field(at, next) {
+		if all = append(all, at); len(all) == longestList {
+			p.fail(errTorn)
 		}
-		at = following
 	}
-	p.fail(errTorn)
-	return 0
+	slices.Reverse(all)
+	return all
 }
 
-// stack returns the innermost frames of the oldest thread of the oldest interpreter, the main one. The last of them is
-// of the user's own code, however deep in libraries the thread is.
+// stack returns the frames of the main thread, the oldest one of the oldest interpreter. If it waits for the end of
+// others, those of the first one that runs the user's own code follow.
 func (p *python) stack() (lines []string) {
-	at := p.oldest(p.runtime, interpreters, nextInterpreter)
-	at = p.oldest(at, threads, nextThread)
+	var all []uint64
+	if list := p.list(p.runtime, interpreters, nextInterpreter); len(list) > 0 {
+		all = p.list(list[0], threads, nextThread)
+	}
+	for i, thread := range all {
+		other := p.thread(thread)
+		if i == 0 {
+			lines = other
+			if !slices.ContainsFunc(lines[:min(len(lines), 2)], joins) {
+				break
+			}
+		} else if slices.ContainsFunc(other, isOwn) {
+			other[0] = "in another thread: " + other[0]
+			lines = append(lines[:min(len(lines), 2)], other...)
+			break
+		}
+	}
+	return lines[:min(len(lines), frames)]
+}
+
+func joins(frame string) bool { return strings.HasPrefix(frame, "join (python3.") }
+func isOwn(frame string) bool {
+	return !strings.Contains(frame, "/") && !strings.Contains(frame, "(<frozen ")
+}
+
+// thread returns the innermost frames of a thread. The last of them is of the user's own code, however deep in
+// libraries the thread is.
+func (p *python) thread(at uint64) (lines []string) {
 	if p.viaCFrame {
 		at = p.word(at + cFrame)
 	}
@@ -247,7 +270,7 @@ func (p *python) stack() (lines []string) {
 			break
 		}
 		if p.bytes(at+p.offsets[frameOwner], 1)[0] < inC {
-			if line := p.frame(at); len(lines) < frames-1 || !strings.Contains(line, "/") {
+			if line := p.frame(at); len(lines) < frames-1 || isOwn(line) {
 				lines = append(lines, line)
 			}
 		}

@@ -145,6 +145,27 @@ func TestPythonMemoryOfAnotherProgram(t *testing.T) {
 	require.ErrorIs(t, err, errVersion)
 }
 
+// The main thread may wait for the one that matters.
+func TestPythonFramesOfAThread(t *testing.T) {
+	testneeds.Program(t, testneeds.LayerPython, "python3")
+	for _, name := range pythons() {
+		pid := startPython(t, name, `
+import queue, sys, threading
+def work():
+    sys.stdout.write("x" * 10); sys.stdout.flush(); sys.stdin.read()
+threading.Thread(target=queue.Queue().get, daemon=True).start()
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+`).Process.Pid
+		for text := ""; !strings.Contains(text, "\nin another thread: work (<string>:4)\n"); {
+			require.NoError(t, t.Context().Err(), text)
+			lines, _ := pythonFrames(pid)
+			text = strings.Join(lines, "\n")
+		}
+	}
+}
+
 // While a process runs, some readings fail, but none shows what never was.
 func TestPythonFramesOfABusyProcess(t *testing.T) {
 	testneeds.Program(t, testneeds.LayerPython, "python3")
