@@ -25,9 +25,9 @@ func evidenceCommand(c *commandLine) *command {
 	r.act = func() error { return r.runningOrPast(r.evidence, r.pastEvidence) }
 	return r.define(cli.Command{
 		Usage: "collect what all hosts know of a job in a directory",
-		Description: "gorun evidence writes plan, last lines, kernel logs, network counters, stacks and NCCL's status of a " +
-			"job that runs or hangs into a new directory. The ranks keep running, and secrets are hidden. Of a job that has " +
-			"ended it shows what was kept, or copies it to DIR.",
+		Description: "gorun evidence writes plan, last lines, stacks, kernel logs, network errors, NCCL's status and " +
+			"files of PyTorch's flight recorder of a job that runs or hangs into a new directory. The ranks keep running, and " +
+			"secrets are hidden. Of a job that has ended it shows what was kept, or copies it to DIR.",
 		UsageText: "gorun evidence [options] [JOB|last]",
 		Flags: c.Flags(c.group(dialect.GroupShown, option{
 			Names: []string{"dir"}, Value: "DIR", Help: "write into DIR (gorun-evidence-JOB)", Set: dialect.Text(&r.dir),
