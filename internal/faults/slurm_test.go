@@ -213,7 +213,7 @@ func shellLine(words []string) string {
 func (s *slurmScene) batch(lines string, options ...string) {
 	name, value, _ := strings.Cut(s.mark, "=")
 	script := "#!/bin/bash\nexport " + name + "=" + value + " " + sceneVariable + "=" + s.dir + " TMPDIR=" +
-		s.temporary() + "\n" + lines
+		s.temporary() + " XDG_STATE_HOME=" + s.path("state") + "\n" + lines
 	options = append([]string{"--output=" + s.path("stdout"), "--error=" + s.path("stderr"), "--no-requeue"}, options...)
 	s.job = s.c.Sbatch(s.t, script, options...)
 	go func() {
