@@ -211,17 +211,24 @@ func allowing(owner, self, scope string) string {
 	return "allow gorun to read ranks (in containers `docker run --cap-add SYS_PTRACE`)"
 }
 
-// mainThread returns the frames of the main thread in py-spy's output:
+// mainThread returns the frames of the main thread in py-spy's output, or of the first one: threads have no names in a
+// program that does not import threading.
 //
 //	Thread 4711 (idle): "MainThread"
 //	    recv (trainer.py:12)
 //	    <module> (trainer.py:30)
 func mainThread(text string) (lines []string) {
-	inside := false
+	inside, isMain := false, false
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		if strings.HasPrefix(line, "Thread ") {
-			inside = strings.Contains(line, `"MainThread"`)
+			if isMain {
+				break
+			}
+			if isMain = strings.Contains(line, `"MainThread"`); isMain {
+				lines = nil
+			}
+			inside = len(lines) == 0
 			continue
 		}
 		if frame := strings.TrimSpace(line); inside && frame != "" && len(lines) < frames {

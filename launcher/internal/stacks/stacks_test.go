@@ -90,6 +90,16 @@ func TestNativeStack(t *testing.T) {
 	require.Contains(t, obstacle, "allow gorun to read ranks")
 }
 
+func TestUnnamedThreadOfPySpy(t *testing.T) {
+	require.Equal(t, []string{"nap (slp.py:3)", "<module> (slp.py:4)"}, mainThread(`Process 21036: python3 slp.py
+Python v3.10.13 (/usr/bin/python3.10)
+
+Thread 0x7F227EA8EB80 (active)
+    nap (slp.py:3)
+    <module> (slp.py:4)
+`))
+}
+
 func TestMPI4PyCall(t *testing.T) {
 	require.Equal(t, "allreduce (mpi4py)", mpi4pyCall(`TID 7:
 #6  0x00007f0be1a7005c __pyx_f_6mpi4py_3MPI_PyMPI_Commctx_INTRA.constprop.0 - /usr/lib/mpi4py/MPI.so
