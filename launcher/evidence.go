@@ -165,21 +165,17 @@ func (c collection) known() {
 	}
 }
 
-// dumpName begins the names of the files of PyTorch's flight recorders.
-const dumpName = "nccl_trace_rank_"
-
 // nodes collects the nodes' answers.
 func (c collection) nodes(answers []answer[wire.Used], silent []string) {
-	p := c.plan.Load()
 	for _, a := range answers {
 		for _, f := range a.body.Evidence {
 			name := path.Base(printable.Text(f.Name))
-			if rank, is := strings.CutPrefix(name, dumpName); is { // torchfrtrace expects PyTorch's names
+			if rank, is := strings.CutPrefix(name, wire.DumpName); is { // torchfrtrace expects PyTorch's names
 				if number, err := strconv.Atoi(rank); err != nil || !c.hasRank(a.node, number) {
 					continue
 				}
 			} else {
-				name = strings.ReplaceAll(p.Nodes[a.node.number].Name, "/", "_") + "-" + name
+				name = strings.ReplaceAll(c.plan.Load().Nodes[a.node.number].Name, "/", "_") + "-" + name
 			}
 			c.file(name, f.Text, f.Error)
 		}

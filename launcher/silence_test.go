@@ -65,7 +65,7 @@ func TestSilence(t *testing.T) {
 						}
 						m := wire.Used{Call: q.Call, At: time.Now(), Ranks: []wire.RankUsage{rank}}
 						if q.Evidence > 0 {
-							m.Evidence = []wire.File{{Name: "../kernel-log.txt"}, {Name: dumpName + "1"}}
+							m.Evidence = []wire.File{{Name: "../kernel-log.txt"}, {Name: wire.DumpName + "1"}}
 						}
 						h.queries.receive(h.nodes[i], m)
 					}
@@ -79,7 +79,7 @@ func TestSilence(t *testing.T) {
 			assert.Equal(t, c.want, notes)
 			assert.Equal(t, c.hangs, h.hang.Load() != nil)
 			assert.Equal(t, []string{
-				"plan.json", "last-lines.txt", "n0-kernel-log.txt", "n1-kernel-log.txt", dumpName + "1", "stacks.txt", "",
+				"plan.json", "last-lines.txt", "n0-kernel-log.txt", "n1-kernel-log.txt", "nccl_trace_rank_1", "stacks.txt", "",
 			}, kept)
 			for _, n := range h.nodes {
 				require.NoError(t, n.link.Close())

@@ -17,9 +17,6 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// dumpName begins the names of the files of PyTorch's flight recorder, as PyTorch itself does.
-const dumpName = "nccl_trace_rank_"
-
 // prepareDumps chooses where PyTorch's flight recorder writes its files. PyTorch ends a rank that cannot make the named
 // pipe, so this node makes one to try.
 func (j *job) prepareDumps() {
@@ -31,7 +28,7 @@ func (j *job) prepareDumps() {
 	if j.makePrivateDir() != nil { // scheduleLateSetup reports it
 		return
 	}
-	begin := filepath.Join(j.privateDir.dir, dumpName)
+	begin := filepath.Join(j.privateDir.dir, wire.DumpName)
 	for _, name := range j.start.Dumps {
 		switch name {
 		case env.VarTorchNCCLDebugInfoPipeFile:
@@ -116,7 +113,7 @@ func (j *job) readDumps(left int64) (files []wire.File) {
 		if d.path == "" {
 			continue
 		}
-		file := wire.File{Name: dumpName + strconv.Itoa(row.Rank)}
+		file := wire.File{Name: wire.DumpName + strconv.Itoa(row.Rank)}
 		err := fmt.Errorf("its %d KiB are too many for all nodes' evidence", d.size>>10)
 		if d.size <= left {
 			file.Text, err = readDump(d)

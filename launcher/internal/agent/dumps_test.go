@@ -28,7 +28,7 @@ func TestDumps(t *testing.T) {
 	j.roster.Store(&roster{rows: rows})
 	j.choosePrivateDir()
 	j.prepareDumps()
-	begin := filepath.Join(j.privateDir.dir, dumpName)
+	begin := filepath.Join(j.privateDir.dir, wire.DumpName)
 	want := []string{env.VarTorchFRDumpTempFile + "=" + begin, env.VarTorchNCCLDebugInfoPipeFile + "=" + begin}
 	require.Equal(t, want, j.dumps)
 
@@ -47,6 +47,7 @@ func TestDumps(t *testing.T) {
 		assert.NoError(t, os.WriteFile(begin+"0", []byte("zero"), 0o600))
 	}()
 	j.requestDumps()
-	assert.Equal(t, []wire.File{{Name: dumpName + "0", Text: []byte("zero")}, {Name: dumpName + "1", Text: []byte("one")}},
+	assert.Equal(t,
+		[]wire.File{{Name: wire.DumpName + "0", Text: []byte("zero")}, {Name: wire.DumpName + "1", Text: []byte("one")}},
 		j.readDumps(7))
 }

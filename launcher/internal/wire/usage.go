@@ -43,6 +43,9 @@ type File struct {
 	Text        []byte
 }
 
+// DumpName begins the name of a File of PyTorch's flight recorder, as PyTorch's own; the rank's number follows.
+const DumpName = "nccl_trace_rank_"
+
 // GPUUse is what a GPU does; nil is not known.
 type GPUUse struct {
 	PCI         string
