@@ -79,11 +79,11 @@ func helloOverHosts(t *testing.T, over func(args ...string) job, library testnee
 	t.Helper()
 	hello := compiled(t, library, "hello")
 	slots := func(n int) int { return min(n, universe(library, n)) } // -1 if there is no universe
-	said := over("-H", "h1:2,h2:2", hello).succeedSaying(t)
+	said := over("-H", "h1:2,h2:2", hello).succeed(t)
 	require.Equal(t, helloLines(4, 0, slots(4), twoEach), linesOf(said))
-	said = over("-H", "h1:2,h2:2", "--map-by", "node", "--bind-to", "none", "-np", "4", hello).succeedSaying(t)
+	said = over("-H", "h1:2,h2:2", "--map-by", "node", "--bind-to", "none", "-np", "4", hello).succeed(t)
 	require.Equal(t, helloLines(4, 0, slots(4), twoEach), linesOf(said), "around the hosts")
-	said = over("-H", "h3:1,h1:2", hello).succeedSaying(t)
+	said = over("-H", "h3:1,h1:2", hello).succeed(t)
 	require.Equal(t, helloLines(3, 0, slots(3), func(rank int) int { return min(rank+1, 2) }), linesOf(said))
 }
 
@@ -106,7 +106,7 @@ func mpi4pyOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
 	if library.Layer == testneeds.LayerMPICH5 {
 		script, err := filepath.Abs("testdata/mpi/torch_meets_mpi.py")
 		require.NoError(t, err)
-		said := over("-H", "h1:1,h2:1", library.Python, script).with("OMP_NUM_THREADS=1").succeedSaying(t)
+		said := over("-H", "h1:1,h2:1", library.Python, script).with("OMP_NUM_THREADS=1").succeed(t)
 		require.Contains(t, said, "rank 1 of 2 for MPI, 1 of 2 for PyTorch, sums 1 and 1, seen as 1")
 	}
 }

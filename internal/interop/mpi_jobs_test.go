@@ -33,7 +33,7 @@ func TestMPMDOfMPI(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
 		hello, other := compiled(t, library, "hello"), compiled(t, library, "ends")
-		said := mpiJob(library, "-n", "1", hello, ":", "-n", "2", hello).succeedSaying(t)
+		said := mpiJob(library, "-n", "1", hello, ":", "-n", "2", hello).succeed(t)
 		want := append(helloLines(3, 0, universe(library, 3), everybody(3))[:1],
 			helloLines(3, 1, universe(library, 3), everybody(3))[1:]...)
 		require.Equal(t, want, linesOf(said))

@@ -80,10 +80,10 @@ func TestMPIOverPMIPort(t *testing.T) {
 			runCases(t, mpiJob(library, "--pmi-port", "-n", n, compiled(t, library, "cases")), cases)
 		}
 		hello := compiled(t, library, "hello")
-		said := mpiJob(library, "--pmi-port", "-n", "3", "sh", "-c", `"$0" && "$0"`, hello).succeedSaying(t)
+		said := mpiJob(library, "--pmi-port", "-n", "3", "sh", "-c", `"$0" && "$0"`, hello).succeed(t)
 		once := helloLines(3, 0, universe(library, 3), everybody(3))
 		assert.Equal(t, linesOf(strings.Repeat(strings.Join(once, "\n")+"\n", 2)), linesOf(said))
-		apart := mpiJob(library, "--pmi-port", "--world", "app", "-n", "1", hello, ":", "-n", "2", hello).succeedSaying(t)
+		apart := mpiJob(library, "--pmi-port", "--world", "app", "-n", "1", hello, ":", "-n", "2", hello).succeed(t)
 		assert.Len(t, linesOf(apart), 3)
 		assert.Contains(t, apart, "rank 0 of 1")
 		assert.Contains(t, apart, "rank 1 of 2")

