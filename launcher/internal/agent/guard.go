@@ -8,8 +8,8 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// guard is the job's process.Guard. It is started concurrently with the ranks; only its dismissal, and what must be
-// guarded before it exists, wait for it. It is safe for concurrent use.
+// guard is the job's process.Guard. It starts while what the ranks need is made; they start once it has. It is safe for
+// concurrent use.
 type guard struct {
 	process.Guard
 	once      sync.Once     // start or skipStart

@@ -104,6 +104,7 @@ func (j *job) startRanks() (err error) {
 	j.mpi.open()
 	defer j.closeRedirected()
 	defer j.mpi.acceptConnections() // also if some ranks could not be started
+	<-j.guard.started               // a rank may leave a child behind in its first microseconds
 	return j.group.Start(j.common(j.start.Common, j.start.Apps[0]), ranks)
 }
 
