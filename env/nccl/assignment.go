@@ -65,8 +65,6 @@ func ParseFile(name string, text []byte) []Assignment {
 func Parse(kind SourceKind, file string, text []byte) []Assignment {
 	var found []Assignment
 	switch kind {
-	case FromScript:
-		found = parseShell(string(text))
 	case FromConf:
 		found = parseConf(text)
 	default:

