@@ -161,8 +161,9 @@ func (e *engineAgents) ending() <-chan struct{} {
 // manager is known to signal ranks as well as gorun.
 const signalledInStep = "as Slurm ends jobs (scancel, a time limit, preemption): srun says which"
 
-// endingLimit is how long a finished job waits for the resource manager's reason to end it.
-const endingLimit = time.Second
+// endingLimit is how long a finished job waits for the resource manager's reason to end it: on a busy machine, srun
+// learnt of a cancellation over a second after it had reached the agents.
+const endingLimit = 3 * time.Second
 
 // attribute adds the resource manager's reason to a result. It does not wait for one if the job can go on.
 func (e *engineAgents) attribute(r *job.Result, goesOn bool) {
