@@ -81,7 +81,8 @@ func (h *head) sight() (signs []job.Signs, changed bool) {
 				s.Behind = "MPI"
 			}
 			if known && u.CPUTime >= 0 {
-				s.CPU, s.IO = int(rate(int64(was.CPUTime), int64(u.CPUTime))*100/int64(time.Second)), rate(was.IO, u.IO)
+				s.CPU = int(rate(int64(was.CPUTime), int64(u.CPUTime)) * 100 / int64(time.Second))
+				s.IO, s.TCP = rate(was.IO, u.IO), rate(was.TCP, u.TCP)
 			}
 			changed = changed || !known || s.Store != (len(was.Keys) > 0) || (u.MPI == nil) != (was.MPI == nil)
 			if u.PID != 0 && u.CPUTime >= 0 { // else it has ended

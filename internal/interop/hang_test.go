@@ -3,14 +3,17 @@ package interop
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -181,6 +184,39 @@ func TestAJobThatGoesOnIsOnlyLookedAt(t *testing.T) {
 	got := r.wait(t)
 	assert.Equal(t, 143, got.code)
 	assert.NotContains(t, got.stderr, "goroutine")
+}
+
+// The server's pauses are those of a slow network.
+func TestASlowDownloadIsNoHang(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var server sync.WaitGroup
+	ended := make(chan struct{})
+	for range 2 {
+		server.Go(func() {
+			conn, err := l.Accept()
+			for err == nil {
+				_, err = conn.Write(make([]byte, 4<<10))
+				select {
+				case <-ended:
+					_ = conn.Close()
+					return
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+		})
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	r := gorun("--hang-timeout", hangTimeout, "-n", "2", "python3", "-c", `import socket, sys
+c = socket.create_connection(("127.0.0.1", sys.argv[1]))
+while c.recv(4096): pass`, port).start(t)
+	assert.True(t, r.until(t, &r.stderr, "this is no hang: all 2 ranks use the network", 1), "%s", r.stderr.String())
+	close(ended)
+	assert.Equal(t, 0, r.wait(t).code)
+	require.NoError(t, l.Close())
+	server.Wait()
 }
 
 // pythonHang waits for a lock in the main thread while another thread waits elsewhere. The handlers of signals make no

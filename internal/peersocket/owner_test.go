@@ -125,6 +125,20 @@ func TestOwner(t *testing.T) {
 }
 
 // A socket of IPv6 that is connected to an IPv4 address by the notation of IPv6, which Go's dialer avoids.
+func TestTraffic(t *testing.T) {
+	for _, listen := range []string{"127.0.0.1", "::1"} {
+		ours, theirs := connected(t, net.JoinHostPort(listen, "0"), listen)
+		_, err := theirs.Write(make([]byte, 5000))
+		require.NoError(t, err)
+		_, err = io.ReadFull(ours, make([]byte, 5000))
+		require.NoError(t, err)
+		bytes, err := Traffic()
+		require.NoError(t, err)
+		require.EqualValues(t, 5000, bytes[inode(t, ours)])
+		require.Positive(t, bytes[inode(t, theirs)], "what the kernel has acknowledged by now")
+	}
+}
+
 func TestOwnerOfMappedSocket(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ type Signs struct {
 	CPU     int   // percent of one CPU; -1: not known
 	GPU     int   // percent of its busiest GPU; -1: not known
 	IO      int64 // bytes a second that it read and wrote
+	TCP     int64 // bytes a second of its own connections
 	Network int64 // bytes a second that passed through its node's interfaces
 	// Behind is where ranks wait that gorun's MPI servers or NCCL know to wait for others: "MPI_Init", "NCCL".
 	Behind string
@@ -27,6 +28,7 @@ const (
 	workCPU     = 5        // percent: on a busy host a rank gets less than it could use
 	workGPU     = 20       // percent
 	workIO      = 64 << 10 // bytes a second
+	workTCP     = 8 << 10  // bytes a second: heartbeats of PyTorch, NCCL and others have less than 1 KiB/s
 	workNetwork = 1 << 20  // bytes a second, of the whole node
 )
 
@@ -43,6 +45,8 @@ func (s *Signs) doing() (verb, rest string, kind int) {
 	switch {
 	case s.IO >= workIO:
 		return "use", "files", works
+	case s.TCP >= workTCP:
+		return "use", "the network", works
 	case s.Behind != "":
 		return "wait", "in " + s.Behind, sleeps
 	case s.Network >= workNetwork && s.CPU > 0:

@@ -31,6 +31,8 @@ func parseSigns(t *testing.T, text string) (ranks []Signs) {
 				s.GPU = number
 			case "io":
 				s.IO = int64(number)
+			case "tcp":
+				s.TCP = int64(number)
 			case "net":
 				s.Network = int64(number)
 			case "behind":

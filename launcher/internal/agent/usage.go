@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"gorun/internal/peersocket"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/spec"
@@ -54,9 +55,13 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 		doing[l.Rank] = l
 	}
 	var loads map[int]process.Load
+	var sockets map[uint64]int64
 	var err error
+	if request.Signs {
+		sockets, _ = peersocket.Traffic() // else what passes through the host's interfaces must do
+	}
 	if request.Evidence == 0 { // which is wanted soon, and loads take all processes of the host
-		loads, err = process.Loads(j.rankPIDs())
+		loads, err = process.Loads(j.rankPIDs(), sockets)
 	}
 	m := wire.Used{Call: request.Call, At: time.Now()}
 	if request.Evidence > 0 && j.agent.cfg.Joined == nil { // no head reads files of a node that joined
@@ -89,7 +94,7 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 			u.Keys, u.MPI, u.LastLine = keys[row.Rank], waits[row.Rank], j.lastOutputLine(row)
 		}
 		if load, known := loads[u.PID]; known && err == nil && r.end.Load() == nil {
-			u.CPUTime, u.Memory, u.IO = load.CPU, load.Memory, load.IO
+			u.CPUTime, u.Memory, u.IO, u.TCP = load.CPU, load.Memory, load.IO, load.TCP
 		}
 		m.Ranks = append(m.Ranks, u)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // connected returns both ends of a connection.
@@ -51,6 +52,14 @@ func TestHoldsSocket(t *testing.T) {
 	assert.True(t, holds, "its child has it")
 	holds, _ = HoldsSocket(cmd.Process.Pid, inode+1<<40)
 	assert.False(t, holds)
+
+	sockets := map[uint64]int64{inode: 4711, inode + 1<<40: 1}
+	session, err := unix.Getsid(0)
+	require.NoError(t, err)
+	loads, err := Loads([]int{session}, sockets)
+	require.NoError(t, err)
+	assert.EqualValues(t, 4711, loads[session].TCP, "its three holders count once")
+	assert.Equal(t, map[uint64]int64{inode + 1<<40: 1}, sockets)
 	require.NoError(t, signal.Close())
 	require.NoError(t, wait.Close())
 	require.NoError(t, cmd.Wait())

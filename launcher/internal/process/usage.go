@@ -15,15 +15,21 @@ type Load struct {
 	Memory int64
 	// IO counts the bytes that they and their reaped children read and wrote, those of a disk twice.
 	IO int64
+	// TCP counts the bytes of the sockets that they have open, each once.
+	TCP int64
 }
 
-// Loads returns the usage of each session that has processes.
-func Loads(sessions []int) (map[int]Load, error) {
+// Loads returns the usage of each session that has processes. sockets are the bytes of TCP sockets by inode; it removes
+// those that it finds.
+func Loads(sessions []int, sockets map[uint64]int64) (map[int]Load, error) {
 	page := int64(os.Getpagesize())
 	loads := make(map[int]Load, len(sessions))
 	err := eachMember(sessions, func(p Proc) {
 		l := loads[p.SID]
-		loads[p.SID] = Load{CPU: l.CPU + (p.CPU + p.ChildCPU).Duration(), Memory: l.Memory + p.Pages*page, IO: l.IO + p.io()}
+		loads[p.SID] = Load{
+			CPU: l.CPU + (p.CPU + p.ChildCPU).Duration(), Memory: l.Memory + p.Pages*page, IO: l.IO + p.io(),
+			TCP: l.TCP + p.takeFrom(sockets),
+		}
 	})
 	return loads, err
 }
@@ -37,6 +43,22 @@ func (p Proc) io() (sum int64) {
 			n, _ := strconv.ParseInt(value, 10, 64) // the kernel's number
 			sum += n
 		}
+	}
+	return sum
+}
+
+// takeFrom removes the sockets that p has open, and returns their sum.
+func (p Proc) takeFrom(sockets map[uint64]int64) (sum int64) {
+	if len(sockets) == 0 {
+		return 0
+	}
+	var s socketSearch
+	folder := "/proc/" + strconv.Itoa(p.PID) + "/fd/"
+	for _, name := range s.names(folder) {
+		target, _ := os.Readlink(folder + name) // it may be closed
+		inode, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]"), 10, 64)
+		sum += sockets[inode]
+		delete(sockets, inode)
 	}
 	return sum
 }

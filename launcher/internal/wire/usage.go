@@ -65,4 +65,5 @@ type RankUsage struct {
 	Memory  int64         // resident bytes, of which shared ones count for each process; -1: not known
 	Printed int64         // bytes of output so far; -1: it does not pass through the agent
 	IO      int64         // bytes read and written; -1: not known
+	TCP     int64         // bytes of its open connections, with Usage.Signs; 0: not known
 }
