@@ -182,7 +182,7 @@ func (sh *shellReacher) start(ctx context.Context, host remote.Host) (agentStrea
 	if err != nil {
 		return agentStream{}, err
 	}
-	return agentStream{stream: hostStream{stream, host}, end: stream.Stderr}, nil
+	return agentStream{stream: hostStream{stream, host}, end: stream.LastWords}, nil
 }
 
 // hostStream is an agent's stream that owns the connection below it.

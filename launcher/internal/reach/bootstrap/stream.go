@@ -51,3 +51,23 @@ func (s *Stream) Wait() error {
 	s.waited.Do(func() { s.end = s.Process.Wait() })
 	return s.end
 }
+
+// lastWordsLimit is how long LastWords waits for the program's end.
+const lastWordsLimit = 500 * time.Millisecond
+
+// LastWords returns the end of what the program has written to standard error. Call it after the end of its output:
+// what it has written last may still be under way, so it waits for the program's end, but not for long.
+func (s *Stream) LastWords() string {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Wait()
+	}()
+	timer := time.NewTimer(lastWordsLimit)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+	return s.Stderr()
+}
