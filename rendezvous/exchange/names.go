@@ -57,7 +57,7 @@ var (
 
 // Publish publishes names, all of them or none. The error is [ErrPublished] if a space has one already.
 func (n *Node) Publish(names []Name, done func(err error)) {
-	n.requestNames(nameRequest{op: opPublish, published: names}, func(_ []Name, err error) { done(err) })
+	n.requestNames(nameRequest{Op: opPublish, Published: names}, func(_ []Name, err error) { done(err) })
 }
 
 // Lookup finds the names of a query as soon as there are enough of them: all that there are then. If there are fewer
@@ -65,7 +65,7 @@ func (n *Node) Publish(names []Name, done func(err error)) {
 // lookup cannot wait. A name with LifetimeFirstRead that was found counts as read even while the lookup waits for
 // others.
 func (n *Node) Lookup(q Query, done func(found []Name, err error)) {
-	n.requestNames(nameRequest{op: opLookup, query: q}, done)
+	n.requestNames(nameRequest{Op: opLookup, Query: q}, done)
 }
 
 // Unpublish removes names, one after the other, each from the first of the spaces that has it; without names, all of
@@ -73,14 +73,12 @@ func (n *Node) Lookup(q Query, done func(found []Name, err error)) {
 // [ErrNotPublished] and [ErrNotOwner].
 func (n *Node) Unpublish(spaces, names []string, owner world.Proc, done func(err error)) {
 	q := Query{Spaces: spaces, Names: names, By: owner}
-	n.requestNames(nameRequest{op: opUnpublish, query: q}, func(_ []Name, err error) { done(err) })
+	n.requestNames(nameRequest{Op: opUnpublish, Query: q}, func(_ []Name, err error) { done(err) })
 }
 
 // requestNames has the head answer a request.
 func (n *Node) requestNames(r nameRequest, done func(found []Name, err error)) {
-	var c coder
-	c.request(&r)
-	n.Request(Head, namesService, c.b, func(reply []byte, err error) {
+	n.Request(Head, namesService, packNames(r), func(reply []byte, err error) {
 		if err != nil {
 			done(nil, err)
 			return

@@ -66,22 +66,20 @@ func (n *Names) Close() {
 }
 
 func (n *Names) serve(_ int, body []byte, reply func([]byte, error)) {
-	var r nameRequest
-	c := coder{b: body, reads: true}
-	c.request(&r)
+	r, ok := readNameRequest(body)
 	err := errBadNameRequest
 	switch {
-	case c.bad:
-	case r.op == opPublish:
-		err = n.publishAll(r.published)
-	case r.op == opLookup:
-		if r.query.Wait != 0 {
+	case !ok:
+	case r.Op == opPublish:
+		err = n.publishAll(r.Published)
+	case r.Op == opLookup:
+		if r.Query.Wait != 0 {
 			n.watch()
 		}
-		n.lookup(r.query, reply)
+		n.lookup(r.Query, reply)
 		return
-	case r.op == opUnpublish:
-		err = n.unpublish(r.query)
+	case r.Op == opUnpublish:
+		err = n.unpublish(r.Query)
 	}
 	reply(packNameReply(nil, err), nil)
 }
