@@ -63,7 +63,7 @@ func (c *Client) checkHostKey(s *settings, key ssh.PublicKey) error {
 // checkRevoked refuses a key that any file revokes.
 func (k knownLines) checkRevoked(s *settings, key ssh.PublicKey) error {
 	for _, line := range k {
-		if line.marker == "@revoked" && sameKey(line.key, key) {
+		if line.marker == "revoked" && sameKey(line.key, key) {
 			return fail(remote.StepHostKey, nil, "REVOKED HOST KEY: %s has the key %s, revoked in %s", s,
 				fingerprint(key), line.position()).
 				WithHint("ask the host's administrator for a new key")

@@ -28,7 +28,7 @@ type knownHosts struct {
 
 // knownLine is an entry of a known_hosts file.
 type knownLine struct {
-	marker string // "", "@cert-authority" or "@revoked"
+	marker string // "", "cert-authority" or "revoked"
 	hosts  []string
 	key    ssh.PublicKey
 	file   string
@@ -69,26 +69,10 @@ func parseKnown(file string, text []byte) (lines []knownLine) {
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
-		words := strings.Fields(string(line))
-		entry := knownLine{file: file, line: number}
-		if len(words) > 0 && strings.HasPrefix(words[0], "@") {
-			entry.marker, words = words[0], words[1:]
+		marker, hosts, key, _, _, err := ssh.ParseKnownHosts(line)
+		if err == nil {
+			lines = append(lines, knownLine{marker: marker, hosts: hosts, key: key, file: file, line: number})
 		}
-		if len(words) < 3 || strings.HasPrefix(words[0], "#") {
-			continue
-		}
-		if entry.marker != "" && entry.marker != "@cert-authority" && entry.marker != "@revoked" {
-			continue
-		}
-		blob, err := base64.StdEncoding.DecodeString(words[2])
-		if err != nil {
-			continue
-		}
-		if entry.key, err = ssh.ParsePublicKey(blob); err != nil || entry.key.Type() != words[1] {
-			continue
-		}
-		entry.hosts = strings.Split(words[0], ",")
-		lines = append(lines, entry)
 	}
 	return lines
 }
@@ -175,7 +159,7 @@ func (k knownLines) algorithms(s *settings) []string {
 	for _, line := range k.find("", name, portless) {
 		types[line.key.Type()] = true
 	}
-	hasAuthority := len(k.find("@cert-authority", name, portless)) > 0
+	hasAuthority := len(k.find("cert-authority", name, portless)) > 0
 	order := func(algorithm string) int {
 		isCertificate := strings.Contains(algorithm, "-cert-")
 		switch {
@@ -203,7 +187,7 @@ func keyType(algorithm string) string {
 // checkCertificate checks a certificate; trusted says whether an authority in these files signed it.
 func (k knownLines) checkCertificate(s *settings, cert *ssh.Certificate) (problem error, trusted bool) {
 	name, portless := s.knownNames()
-	authorities := k.find("@cert-authority", name, portless)
+	authorities := k.find("cert-authority", name, portless)
 	if !slices.ContainsFunc(authorities, func(line knownLine) bool { return sameKey(line.key, cert.SignatureKey) }) {
 		return nil, false
 	}
