@@ -53,8 +53,6 @@ type linter struct {
 	library  Found
 	findings [][]Finding // by setting
 	speller  *speller
-	// looks counts comparisons of two settings.
-	looks int
 }
 
 func (l *linter) add(at int, a Assignment, problem Problem, text, advice string) {

@@ -2,7 +2,7 @@ package nccl
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -11,8 +11,7 @@ type combination struct {
 	one, with string // names; with may be a pattern
 	// of selects values of one, and what values of with; nil selects all.
 	of, what func(value string) bool
-	// holds reports whether the rule applies to the two numbers. If it applies to a number of one, it applies
-	// to all larger numbers. nil means that the numbers do not matter.
+	// holds reports whether the rule applies to the two numbers; nil means that they do not matter.
 	holds func(one, with int64) bool
 	text  string // about with; %s is the other setting
 }
@@ -88,25 +87,23 @@ func number(text string) int64 {
 // more reports whether the first number is larger.
 func more(one, with int64) bool { return with > 0 && one > with }
 
+// maxCombined bounds the settings that are compared with each other, as the file may be hostile.
+const maxCombined = 5000
+
 // combined checks settings that apply at the same time. It reports at most one finding for each setting: the
 // first rule that applies, with the first other setting. NCCL_IB_DISABLE does not count as a setting that
 // needs InfiniBand.
 func (l *linter) combined(settings []Assignment) {
+	settings = settings[:min(len(settings), maxCombined)]
 	rules := combinations()
-	others := make([]candidates, len(rules))
-	for r, rule := range rules {
-		others[r] = candidatesOf(rule, settings)
-	}
 	for i, with := range settings {
-		for r, rule := range rules {
-			if len(others[r]) == 0 || with.Value == "" || with.Name == rule.one || !fits(rule.with, with.Name) ||
-				with.Name == "NCCL_IB_DISABLE" && rule.with != with.Name {
+		for _, rule := range rules {
+			if with.Value == "" || with.Name == rule.one || !fits(rule.with, with.Name) ||
+				with.Name == "NCCL_IB_DISABLE" && rule.with != with.Name || rule.what != nil && !rule.what(with.Value) {
 				continue
 			}
-			if rule.what != nil && !rule.what(with.Value) {
-				continue
-			}
-			if first := l.first(rule, others[r], with); first >= 0 {
+			first := slices.IndexFunc(settings, func(one Assignment) bool { return rule.applies(one, with) })
+			if first >= 0 {
 				l.add(i, with, ProblemContradict, fmt.Sprintf(rule.text, rule.one+"="+Shown(settings[first].Value)), "")
 				break
 			}
@@ -114,49 +111,8 @@ func (l *linter) combined(settings []Assignment) {
 	}
 }
 
-// candidates maps each branch to the settings, in order, to which a rule may apply. One setting a branch is
-// enough; for a rule about numbers, each that exceeds all before it.
-type candidates map[string][]candidate
-
-// candidate is the index of a setting, and the number that is its value.
-type candidate struct {
-	at     int
-	number int64
-}
-
-func candidatesOf(rule combination, settings []Assignment) candidates {
-	found := candidates{}
-	for i, one := range settings {
-		if one.Name != rule.one || one.Computed || one.Value == "" || rule.of != nil && !rule.of(one.Value) {
-			continue
-		}
-		here := found[one.branch]
-		c := candidate{i, number(one.Value)}
-		if len(here) == 0 || rule.holds != nil && c.number > here[len(here)-1].number {
-			found[one.branch] = append(here, c)
-		}
-	}
-	return found
-}
-
-// first returns the index of the first setting to which a rule applies, in the same branch or an enclosing
-// one, or -1.
-func (l *linter) first(rule combination, others candidates, with Assignment) int {
-	first := -1
-	for branch := with.branch; ; branch = branch[:strings.LastIndexByte(branch, '/')] {
-		l.looks++
-		here, i := others[branch], 0
-		if rule.holds != nil {
-			i = sort.Search(len(here), func(i int) bool {
-				l.looks++
-				return rule.holds(here[i].number, number(with.Value))
-			})
-		}
-		if i < len(here) && (first < 0 || here[i].at < first) {
-			first = here[i].at
-		}
-		if branch == "" {
-			return first
-		}
-	}
+// applies reports whether one, in the same branch as with or an enclosing one, makes with wrong.
+func (c combination) applies(one, with Assignment) bool {
+	return one.Name == c.one && !one.Computed && one.Value != "" && (c.of == nil || c.of(one.Value)) &&
+		with.within(one) && (c.holds == nil || c.holds(number(one.Value), number(with.Value)))
 }
