@@ -3,12 +3,12 @@ package signature
 import (
 	"bytes"
 	"cmp"
-	"math"
+	"encoding/binary"
 	"slices"
 	"strings"
 )
 
-// index finds the few patterns that may match a line, by four bytes of each pattern's longest literal.
+// index finds the few patterns that may match a line, by the first four bytes of each pattern's longest literal.
 type index struct {
 	signatures []Signature
 	grams      map[uint32][]place
@@ -25,27 +25,11 @@ func newIndex(list []Signature) *index {
 	for c := byte(' '); c <= '~'; c++ {
 		x.plain[c] = lower(string(c))[0]
 	}
-	seen := map[uint32]int{} // number of literals with a gram
-	each := func(literal []byte, do func(gram uint32)) {
-		for i := 0; i+4 <= len(literal); i++ {
-			do(gramOf(literal, i))
-		}
-	}
-	for i := range list {
-		for _, p := range list[i].patterns {
-			each(p.longest, func(gram uint32) { seen[gram]++ })
-		}
-	}
 	for i := range list {
 		for j, p := range list[i].patterns {
-			best, least := uint32(0), math.MaxInt
-			each(p.longest, func(gram uint32) {
-				if cost := seen[gram]*8 + frequent(gram); cost < least {
-					best, least = gram, cost
-				}
-			})
-			x.grams[best] = append(x.grams[best], place{int32(i), int32(j)})
-			h := hash(best)
+			gram := gramOf(p.longest)
+			x.grams[gram] = append(x.grams[gram], place{int32(i), int32(j)})
+			h := hash(gram)
 			x.maybe[h>>6] |= 1 << (h & 63)
 		}
 	}
@@ -57,20 +41,7 @@ func (s *Signature) excludes(low string) bool {
 	return slices.ContainsFunc(s.unless, func(other string) bool { return strings.Contains(low, other) })
 }
 
-// frequent counts the bytes of a gram that are frequent in English logs.
-func frequent(gram uint32) (n int) {
-	for range 4 {
-		if strings.IndexByte(" .:etaoinsr", byte(gram)) >= 0 {
-			n++
-		}
-		gram >>= 8
-	}
-	return n
-}
-
-func gramOf[T string | []byte](text T, at int) uint32 {
-	return uint32(text[at]) | uint32(text[at+1])<<8 | uint32(text[at+2])<<16 | uint32(text[at+3])<<24
-}
+func gramOf(text []byte) uint32 { return binary.LittleEndian.Uint32(text) }
 
 // hash returns 16 bits (Knuth's multiplicative method).
 func hash(gram uint32) uint32 { return gram * 2654435761 >> 16 }
