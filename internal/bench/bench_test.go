@@ -150,10 +150,6 @@ func TestProgramsPassSanitizers(t *testing.T) {
 	job, err := start(exec.Command(b.stand), 1)
 	require.NoError(t, err)
 	job.stop()
-	for _, name := range []string{"commengine", "commraw"} {
-		_, err := b.compile(name, "gcc", "-fsyntax-only", "-std=gnu11")
-		require.NoError(t, err)
-	}
 }
 
 func TestEveryModeOfStoreload(t *testing.T) {
@@ -292,14 +288,14 @@ func TestCollectiveRows(t *testing.T) {
 		},
 		{
 			setting: setting{ranks: 2, each: 1}, operation: "sendrecv", bytes: mib,
-			figures: map[string]*figures{ours: even(101), raw: even(80), mpich: even(90)},
+			figures: map[string]*figures{ours: even(101), mpich: even(90)},
 		},
 	} {
 		r.write(table)
 	}
 	for i, want := range []string{
-		"2 allreduce 65536 20.0 / 20.0 40.0 / 40.0 - 30.0 / 30.0 - 0.67 0.67 ≤ 0.67 ok 0.00",
-		"1 sendrecv 1048576 101 / 101 - 90.0 / 90.0 - 80.0 / 80.0 1.12 1.12 ≤ 1 miss 0.00",
+		"2 allreduce 65536 20.0 / 20.0 40.0 / 40.0 - 30.0 / 30.0 0.67 0.67 ≤ 0.67 ok 0.00",
+		"1 sendrecv 1048576 101 / 101 - 90.0 / 90.0 - 1.12 1.12 ≤ 1 miss 0.00",
 	} {
 		require.Equal(t, want, strings.Join(table.Rows[i], " "))
 	}

@@ -18,16 +18,13 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// The implementations. allocated is comm with memory of comm.Allocate, engine is comm's C code without Go, and
-// raw is a TCP connection between two hosts.
+// The implementations. allocated is comm with memory of comm.Allocate.
 const (
 	ours      = "comm"
 	allocated = "allocated"
 	openMPI   = "openmpi"
 	mpich     = "mpich"
 	gloo      = "gloo"
-	engine    = "engine"
-	raw       = "raw"
 )
 
 var rivals = []string{openMPI, mpich, gloo}
@@ -62,7 +59,7 @@ func collectives(b *bench) error {
 		each, sizes = nil, []int{8, 4 * kib, 64 * kib, mib, 16 * mib, 64 * mib}
 	}
 	table := b.table("collectives of float32, µs a call: minimum / median", "ranks", "operation", "bytes", "comm",
-		"Open MPI", "MPICH", "Gloo", "engine", "comm/best min", "median", "target", "verdict", "allocations")
+		"Open MPI", "MPICH", "Gloo", "comm/best min", "median", "target", "verdict", "allocations")
 	c.findPeers(table)
 	for _, n := range ranks {
 		if b.selects(n) {
@@ -97,8 +94,6 @@ func (c *callComparison) findPeers(r *report) {
 			compile(name, "commmpi", library.Compiler, "-O2")
 		}
 	}
-	sources, _ := filepath.Glob("comm/internal/cpu/*.c")
-	compile(engine, "commengine", append([]string{"gcc", "-O3", "-std=gnu11"}, sources...)...)
 }
 
 // localCommands starts a peer's ranks on this host. The MPIs have the best settings that their manuals name for that.
@@ -112,8 +107,6 @@ func (c *callComparison) localCommands(name string, ranks, bytes int) []*exec.Cm
 		argv = []string{c.gorun, "-n", n, program, "as-rank", size}
 	case name == gloo:
 		argv = []string{c.gorun, "-n", n, program, "internal/bench/gloo.py", size}
-	case name == engine:
-		argv = []string{program, n, size}
 	case name == mpich && oversubscribed:
 		argv = []string{c.hydra, "-n", n, program, size}
 	case name == mpich:
@@ -132,7 +125,7 @@ func (c *callComparison) localCommands(name string, ranks, bytes int) []*exec.Cm
 // betweenHosts measures ranks on two hosts: namespaces with sshd and a bridge between them.
 func (c *callComparison) betweenHosts(each, sizes []int) error {
 	table := c.table("between two hosts (network namespaces), µs a call: minimum / median; pingpong is there and back",
-		"ranks a host", "operation", "bytes", "comm", "Open MPI", "MPICH", "Gloo", "raw TCP", "comm/best min", "median",
+		"ranks a host", "operation", "bytes", "comm", "Open MPI", "MPICH", "Gloo", "comm/best min", "median",
 		"target", "verdict", "allocations")
 	err := testneeds.FindHosts()
 	if err == nil {
@@ -146,9 +139,6 @@ func (c *callComparison) betweenHosts(each, sizes []int) error {
 	if err := os.WriteFile(c.key, []byte(rand.Text()+rand.Text()), 0o600); err != nil {
 		return errors.Join(err, c.hosts.Down())
 	}
-	if c.program[raw], err = c.compile("commraw", "gcc", "-O2", "-std=gnu11"); err != nil {
-		return errors.Join(err, c.hosts.Down())
-	}
 	for _, n := range each {
 		err = errors.Join(err, c.measure(table, setting{ranks: 2 * n, each: n},
 			[]string{"pingpong", "allreduce", "broadcast", "allgather", "sendrecv", "barrier"}, sizes))
@@ -157,7 +147,7 @@ func (c *callComparison) betweenHosts(each, sizes []int) error {
 }
 
 // Ports on the two hosts, which share a private network.
-const storePort, glooPort, rawPort = 29400, 29500, 29600
+const storePort, glooPort = 29400, 29500
 
 // remoteCommands starts a peer's ranks on two hosts with its own launcher, the first ranks on the first host.
 func (c *callComparison) remoteCommands(name string, each, bytes int) []*exec.Cmd {
@@ -185,11 +175,6 @@ func (c *callComparison) remoteCommands(name string, each, bytes int) []*exec.Cm
 		return members(storePort, program, "as-rank", size)
 	case name == gloo:
 		return members(glooPort, program, "internal/bench/gloo.py", size)
-	case name == raw && each == 1:
-		return []*exec.Cmd{
-			c.hosts.Command("h1", program, size, "0", first, strconv.Itoa(rawPort)),
-			c.hosts.Command("h2", program, size, "1", first, strconv.Itoa(rawPort)),
-		}
 	case name == openMPI: // its own transport over TCP and, within a host, shared memory
 		return []*exec.Cmd{c.hosts.Command(testhosts.Head, c.openMPI, "--allow-run-as-root",
 			"--mca", "plm_rsh_agent", c.hosts.SSH(), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self,vader",
@@ -227,9 +212,7 @@ func (c *callComparison) measure(table *report, s setting, operations []string, 
 			one.close()
 		}
 	}()
-	others := slices.DeleteFunc([]string{openMPI, mpich, gloo, engine, raw}, func(name string) bool {
-		return !listed(c.with, name)
-	})
+	others := slices.DeleteFunc(slices.Clone(rivals), func(name string) bool { return !listed(c.with, name) })
 	for _, name := range append([]string{ours}, others...) {
 		commands := c.localCommands(name, s.ranks, slices.Max(sizes))
 		if s.each > 0 {
@@ -380,19 +363,19 @@ func (r *row) write(table *report) {
 		if f == nil {
 			continue
 		}
-		title, ranks, bare := r.operation, r.ranks, r.figures[engine]
+		title, ranks := r.operation, r.ranks
 		if name == allocated {
 			title += ", allocated"
 		}
 		if r.each > 0 {
-			ranks, bare = r.each, r.figures[raw]
+			ranks = r.each
 		}
 		target, best, bestMedian := r.target(), r.best(samples.min), r.best(samples.median)
 		mine, median, reached := f.figure(samples.min), f.figure(samples.median), noFigure
 		if best > 0 {
 			reached = verdict(mine <= target*best, median <= target*bestMedian)
 		}
-		table.row(ranks, title, r.bytes, f, r.figures[openMPI], r.figures[mpich], r.figures[gloo], bare,
+		table.row(ranks, title, r.bytes, f, r.figures[openMPI], r.figures[mpich], r.figures[gloo],
 			ratio(mine, best), ratio(median, bestMedian), goal{ratio: target}, reached,
 			fmt.Sprintf("%.2f", f.allocations.min()))
 	}
