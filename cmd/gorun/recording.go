@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,6 +23,7 @@ import (
 	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher"
+	"gorun/launcher/doctor/inspect"
 	"gorun/launcher/job"
 	"gorun/launcher/record"
 	"gorun/launcher/registry"
@@ -54,6 +56,8 @@ type recorder struct {
 	masker  *strings.Replacer // of what is recorded
 	lines   []registry.Line   // the last ones of the ranks
 
+	programs []job.AppRun // whose versions are recorded
+
 	evidence jobEvidence
 }
 
@@ -67,11 +71,18 @@ func newRecorder(inv *dialect.Invocation, began time.Time) *recorder {
 	}
 	r.add("record", func() any {
 		start := record.Start{
-			Command: plan.HideSecrets(os.Args), PID: os.Getpid(), Began: began,
-			Versions: map[string]string{"gorun": version.String(), "go": runtime.Version()},
+			Command: plan.HideSecrets(os.Args), PID: os.Getpid(), Began: began, Versions: map[string]string{},
 		}
 		start.Dir, _ = os.Getwd()
 		start.Host, _ = os.Hostname()
+		for _, program := range r.programs {
+			path := program.Path
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(cmp.Or(program.Dir, start.Dir), path)
+			}
+			maps.Copy(start.Versions, inspect.Versions(os.DirFS("/"), path, os.Environ()))
+		}
+		start.Versions["gorun"], start.Versions["go"] = version.String(), runtime.Version()
 		addKernelVersions(start.Versions)
 		return start
 	})
@@ -190,7 +201,7 @@ func (r *recorder) planned(p *job.Plan) {
 }
 
 func (r *recorder) start(id string, p *job.Plan) {
-	r.masker = p.Masker()
+	r.masker, r.programs = p.Masker(), p.Apps
 	r.evidence.job = id
 	if r.id = id; r.stream != nil {
 		r.stream.Start(func() (io.WriteCloser, error) {

@@ -32,7 +32,7 @@ type Start struct {
 	Host     string            `json:"host"`       // where gorun ran
 	PID      int               `json:"pid"`        // of gorun
 	Began    time.Time         `json:"started_at"` // when gorun started
-	Versions map[string]string `json:"versions"`   // of gorun, Go, Linux and NVIDIA's driver
+	Versions map[string]string `json:"versions"`   // of gorun, Go, Linux, NVIDIA's driver, Python, its packages, MPI
 }
 
 // Event is something that happened to a job.

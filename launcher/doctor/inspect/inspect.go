@@ -74,6 +74,7 @@ type inspector struct {
 	ctx context.Context
 	// fabricManager says that NVIDIA's fabric manager was seen.
 	fabricManager atomic.Bool
+	all           bool // versions of all packages are wanted
 }
 
 // section is a part of the inspection. Sections run concurrently and fill in a Host each.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -385,6 +387,34 @@ func TestPythonThatIsAScript(t *testing.T) {
 		assert.Equal(t, []string{"Python's packages: /usr/bin/python3 said nothing within 2s"}, host.Unknown)
 		assert.Less(t, time.Since(begin), 3*time.Second)
 	})
+}
+
+// The MPI library of a program, also that of mpi4py, is found where the loader looks.
+func TestVersionOfMPI(t *testing.T) {
+	dir := t.TempDir()
+	build := func(args ...string) {
+		c := exec.Command("gcc", args...)
+		c.Dir = dir
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	require.NoError(t, os.WriteFile(dir+"/x.c", []byte("int f(void) { return 0; }"), 0o600))
+	require.NoError(t, os.WriteFile(dir+"/main.c", []byte("int f(void);\nint main(void) { return f(); }"), 0o600))
+	require.NoError(t, os.MkdirAll(dir+"/venv/lib/python3.12/site-packages/mpi4py-4.1.0.dist-info", 0o700))
+	require.NoError(t, os.MkdirAll(dir+"/venv/lib/python3.12/site-packages/mpi4py", 0o700))
+	require.NoError(t, os.MkdirAll(dir+"/venv/bin", 0o700))
+	require.NoError(t, os.WriteFile(dir+"/venv/pyvenv.cfg", []byte("version_info = 3.12.1"), 0o600))
+	require.NoError(t, os.WriteFile(dir+"/venv/bin/python3", nil, 0o600))
+	library := dir + "/libmpi.so.40.30.4"
+	build("-shared", "-o", library, "-Wl,-soname,libmpi.so.40", "x.c")
+	require.NoError(t, os.Symlink("libmpi.so.40.30.4", dir+"/libmpi.so.40"))
+	build("-o", "solver", "-Wl,-rpath,$ORIGIN", "main.c", library)
+	build("-shared", "-Wl,--no-as-needed", "-o", "venv/lib/python3.12/site-packages/mpi4py/MPI.abi3.so", "x.c", library)
+	root := os.DirFS("/")
+	assert.Equal(t, map[string]string{"MPI": library}, inspect.Versions(root, dir+"/solver", nil))
+	assert.Equal(t, map[string]string{"Python": "3.12.1", "mpi4py": "4.1.0", "MPI": library},
+		inspect.Versions(root, dir+"/venv/bin/python3", []string{"LD_LIBRARY_PATH=" + dir}))
+	assert.Empty(t, inspect.Versions(root, dir+"/x.c", nil))
 }
 
 // stuck is a file system that does not answer for one file.

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"debug/elf"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -34,10 +37,10 @@ func (in *inspector) findPython(p *doctor.Python) {
 	}
 	*p = doctor.Python{Path: at, Packages: map[string]string{}, NCCL: map[string]string{}}
 	dirs := in.packageDirs(p)
-	if len(dirs) == 0 {
+	if len(dirs) == 0 && in.System != nil {
 		dirs = in.askPython(p)
 	}
-	for _, dir := range dirs {
+	for _, dir := range append(in.dirsIn("PYTHONPATH"), dirs...) {
 		in.packages(p, strings.TrimPrefix(dir, "/"))
 	}
 	in.nccl(p, dirs)
@@ -72,29 +75,38 @@ func (in *inspector) packageDirs(p *doctor.Python) (dirs []string) {
 		p.Version = cmp.Or(fieldOf(config, "version", "="), fieldOf(config, "version_info", "="))
 		return in.libraryDirs(prefix, doctor.MinorVersion(p.Version))
 	}
-	real := p.Path
-	for range 8 { // python3 may link to python3.11
-		target, err := fs.ReadLink(in.Root, strings.TrimPrefix(real, "/"))
-		if err != nil {
-			break
-		}
-		if !path.IsAbs(target) {
-			target = path.Join(path.Dir(real), target)
-		}
-		real = target
-	}
+	real := in.resolve(p.Path) // python3 may link to python3.11
 	minor, ok := strings.CutPrefix(path.Base(real), "python")
 	if !ok || !strings.Contains(minor, ".") || strings.Trim(minor, "0123456789.") != "" {
 		return nil
 	}
 	p.Version = minor
 	for _, prefix := range []string{path.Dir(path.Dir(real)), prefix} {
+		header := in.text(prefix + "/include/python" + minor + "/patchlevel.h")
+		if _, version, known := strings.Cut(header, "#define PY_VERSION "); known {
+			p.Version, _, _ = strings.Cut(strings.TrimLeft(version, " \t\""), `"`)
+		}
 		dirs = append(dirs, in.libraryDirs(prefix, minor)...)
 	}
 	if home := in.lookup("HOME"); path.IsAbs(home) {
 		dirs = append(in.libraryDirs(home+"/.local", minor), dirs...)
 	}
 	return dirs
+}
+
+// resolve follows the links of a name's last element.
+func (in *inspector) resolve(name string) string {
+	for range 8 {
+		target, err := fs.ReadLink(in.Root, strings.TrimPrefix(name, "/"))
+		if err != nil {
+			break
+		}
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(name), target)
+		}
+		name = target
+	}
+	return name
 }
 
 func (in *inspector) libraryDirs(prefix, minor string) (dirs []string) {
@@ -139,10 +151,17 @@ func wanted(name string) bool {
 func (in *inspector) packages(p *doctor.Python, dir string) {
 	for _, entry := range in.list(dir) {
 		name, version, ok := parseDistribution(entry)
-		if !ok || !wanted(name) || p.Packages[name] != "" {
+		if !ok || !in.all && !wanted(name) || p.Packages[name] != "" {
 			continue
 		}
 		p.Packages[name] = version
+		if name == "mpi4py" && in.all {
+			for _, file := range in.list(dir + "/mpi4py") {
+				if strings.HasPrefix(file, "MPI") && strings.HasSuffix(file, ".so") {
+					p.Packages["MPI"] = cmp.Or(p.Packages["MPI"], in.mpi(dir+"/mpi4py/"+file))
+				}
+			}
+		}
 		if name == "torch" {
 			text := in.text(dir + "/torch/version.py")
 			p.CUDA, p.ROCm = pythonString(text, "cuda"), pythonString(text, "hip")
@@ -220,4 +239,50 @@ func (in *inspector) libraries(h *doctor.Host) {
 			h.Libraries[name] = "/etc/ld.so.cache"
 		}
 	}
+}
+
+// Versions returns the versions of what a program uses, as far as files below root say, without starting anything: of
+// "Python" and its packages by their lower-case names, such as "torch", and the file of "MPI". environ has the library
+// paths.
+func Versions(root fs.FS, program string, environ []string) map[string]string {
+	in := &inspector{Config: Config{Root: root, Environ: environ, Python: program}, all: true}
+	p := doctor.Python{Packages: map[string]string{}}
+	if strings.HasPrefix(path.Base(program), "python") {
+		in.findPython(&p)
+		p.Packages["Python"], p.Packages["PyTorch's CUDA"] = p.Version, p.CUDA
+		for file, version := range p.NCCL {
+			p.Packages[file] = version
+		}
+	} else {
+		p.Packages["MPI"] = in.mpi(program)
+	}
+	maps.DeleteFunc(p.Packages, func(_, version string) bool { return version == "" })
+	return p.Packages
+}
+
+// mpi returns the MPI library that a file links, whose name has a version; "" if it links none.
+func (in *inspector) mpi(name string) string {
+	f, err := in.Root.Open(strings.TrimPrefix(name, "/"))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	reader, _ := f.(io.ReaderAt)
+	program, err := elf.NewFile(reader)
+	if err != nil {
+		return ""
+	}
+	libraries, _ := program.ImportedLibraries()
+	at := slices.IndexFunc(libraries, func(name string) bool { return strings.HasPrefix(name, "libmpi") })
+	if at < 0 {
+		return ""
+	}
+	dirs := in.dirsIn("LD_LIBRARY_PATH")
+	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+		paths, _ := program.DynString(tag)
+		for _, dir := range strings.Split(strings.Join(paths, ":"), ":") {
+			dirs = append(dirs, path.Clean(strings.ReplaceAll(dir, "$ORIGIN", path.Dir(name))))
+		}
+	}
+	return cmp.Or(in.resolve(in.firstIn(append(dirs, in.loaderDirs()...), libraries[at])), libraries[at])
 }
