@@ -129,6 +129,7 @@ type situation struct {
 func groupRanks(ranks []spec.Activity) (groups []*hangGroup) {
 	known := map[string]*hangGroup{}
 	for _, r := range ranks {
+		r.Stack = withoutEventLoop(r.Stack)
 		key := activityKey(&r)
 		g := known[key]
 		if g == nil {
@@ -235,6 +236,9 @@ func (g *hangGroup) summary() situation {
 	switch {
 	case len(g.Keys) > 0:
 		return situation{doing: "waiting in the store", waits: true}
+	case len(g.Stack) > 1 && g.Stack[0] == eventLoop:
+		_, place := cutFrame(g.Stack[1])
+		return situation{doing: "waiting in asyncio's event loop (" + clip(place, longestKey) + ")", waits: true}
 	case g.MPI != nil:
 		return situation{doing: strings.Replace(waitText(g.MPI), "waits", "waiting", 1), waits: true}
 	case len(g.Stack) > 0 && !inKernel(g.Stack):
@@ -254,6 +258,21 @@ func (g *hangGroup) summary() situation {
 		}
 	}
 	return situation{doing: strings.TrimSuffix(g.State+" in "+clip(g.Wait, longestKey), " in ")}
+}
+
+// eventLoop stands for the frames of asyncio's event loop. What its tasks wait for is in none of them.
+const eventLoop = "asyncio's event loop, whose tasks are not shown"
+
+// withoutEventLoop returns the frame of the user's own that entered the event loop, and its callers, if no task runs.
+func withoutEventLoop(stack []string) []string {
+	loop := slices.IndexFunc(stack[:min(len(stack), 2)], func(frame string) bool {
+		return strings.HasPrefix(frame, "_run_once (python3.")
+	})
+	own := ownFrame(stack)
+	if loop < 0 || own < loop || loop == 1 && !strings.HasPrefix(stack[0], "select (python3.") {
+		return stack
+	}
+	return append([]string{eventLoop}, stack[own:]...)
 }
 
 // ownFrame returns the index of the innermost frame that belongs neither to Python nor to a library, -1 for none. Their
