@@ -260,7 +260,7 @@ func (g *hangGroup) summary() situation {
 	return situation{doing: strings.TrimSuffix(g.State+" in "+clip(g.Wait, longestKey), " in ")}
 }
 
-// eventLoop stands for the frames of asyncio's event loop. What its tasks wait for is in none of them.
+// eventLoop replaces the frames of asyncio's event loop. What its tasks wait for is in none of them.
 const eventLoop = "asyncio's event loop, whose tasks are not shown"
 
 // withoutEventLoop returns the frame of the user's own that entered the event loop, and its callers, if no task runs.

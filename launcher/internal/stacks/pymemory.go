@@ -82,6 +82,9 @@ type python struct {
 	freeThreaded bool
 	codeType     uint64 // once known
 	err          error  // the first failure, after which nothing is read
+
+	source string // the file of the innermost frame of the main thread
+	at     int    // the line that it executes
 }
 
 // pythonFrames returns the frames of a Python program's main thread, innermost first. It does not stop the process.
@@ -99,7 +102,35 @@ func pythonFrames(pid int) (lines []string, err error) {
 	if p.learn(version); p.err != nil {
 		return nil, p.err
 	}
-	return p.settle()
+	lines, err = p.settle()
+	if len(lines) > 0 && p.waitsForWork(pid) {
+		lines = append([]string{torchWait}, lines...)
+	}
+	return lines, err
+}
+
+// torchWait is the frame of the wait for an operation of PyTorch's that was begun with async_op=True. It is C++, which
+// has no frame of Python.
+const torchWait = "Work.wait (torch/distributed/distributed_c10d)"
+
+// waitsForWork reports whether the line that a PyTorch program executes is "work.wait()". The waits of Python's own
+// modules have frames, whose lines have other methods.
+func (p *python) waitsForWork(pid int) bool {
+	if maps, _ := os.ReadFile(file(pid, "maps")); !bytes.Contains(maps, []byte("/libtorch_cpu.so")) {
+		return false
+	}
+	from := "cwd/"
+	if path.IsAbs(p.source) {
+		from = "root"
+	}
+	f, err := os.Open(file(pid, from) + p.source)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, longestTable))
+	lines := bytes.Split(text, []byte("\n"))
+	return p.at > 0 && p.at <= len(lines) && bytes.Contains(lines[p.at-1], []byte(".wait("))
 }
 
 // settle reads frames until two readings agree, or takes the last of a few.
@@ -233,6 +264,7 @@ func (p *python) list(of uint64, first, next offset) (all []uint64) {
 // stack returns the frames of the main thread, the oldest one of the oldest interpreter. If it waits for the end of
 // others, those of the first one that runs the user's own code follow.
 func (p *python) stack() (lines []string) {
+	p.source = ""
 	var all []uint64
 	if list := p.list(p.runtime, interpreters, nextInterpreter); len(list) > 0 {
 		all = p.list(list[0], threads, nextThread)
@@ -289,8 +321,12 @@ func (p *python) frame(at uint64) string {
 		}
 		p.codeType = kind
 	}
-	place := pythonPlace(p.text(p.field(code, codeFile)))
-	if line := p.line(at, code); line > 0 {
+	source, line := p.text(p.field(code, codeFile)), p.line(at, code)
+	if p.source == "" {
+		p.source, p.at = source, line
+	}
+	place := pythonPlace(source)
+	if line > 0 {
 		place += ":" + strconv.Itoa(line)
 	}
 	return p.text(p.field(code, codeName)) + " (" + place + ")"

@@ -166,6 +166,32 @@ thread.join()
 	}
 }
 
+// The wait for an operation that PyTorch began has no frame. Here it is a read.
+func TestPythonWaitsForWork(t *testing.T) {
+	testneeds.Program(t, testneeds.LayerPython, "python3")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/libtorch_cpu.so", make([]byte, 8), 0o600))
+	program := dir + "/train.py"
+	require.NoError(t, os.WriteFile(program, []byte(`import mmap, sys
+with open(sys.argv[1], "r+b") as f: torch = mmap.mmap(f.fileno(), 0)
+class Work: wait = sys.stdin.read
+def step(work):
+    sys.stdout.write("x" * 10); sys.stdout.flush()
+    work.wait()
+step(Work)
+`), 0o600))
+	for _, name := range pythons() {
+		pid := startPython(t, name, "import runpy, sys; sys.argv = ['', '"+dir+"/libtorch_cpu.so']; runpy.run_path('"+
+			program+"')").Process.Pid
+		var lines []string
+		for len(lines) == 0 || lines[0] != torchWait {
+			require.NoError(t, t.Context().Err(), lines)
+			lines, _ = pythonFrames(pid)
+		}
+		require.Equal(t, "step (train.py:6)", lines[1], name)
+	}
+}
+
 // While a process runs, some readings fail, but none shows what never was.
 func TestPythonFramesOfABusyProcess(t *testing.T) {
 	testneeds.Program(t, testneeds.LayerPython, "python3")
