@@ -1,187 +1,83 @@
 package signature
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Parse reads a file of signatures. A record starts with its ID at the beginning of a line. Below, indented by two
-// blanks, follow keys with their values; a line with more indentation continues a value. Empty lines and lines that
-// begin with # are ignored. Errors name the file and line.
-func Parse(name, text string) ([]Signature, error) {
-	var p fileParser
-	for number, line := range strings.Split(text, "\n") {
-		if err := p.line(strings.TrimRight(line, " \t\r")); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, number+1, err)
+// parse reads a file of signatures, which tests check. A record starts with its ID at the beginning of a line. Below,
+// indented by two blanks, are its fields, each a key and a value; a line that is indented further continues the value.
+func parse(text string) (list []Signature) {
+	var fields map[string]any // of the last record
+	var last *string          // the value that may go on
+	for line := range strings.SplitSeq(text, "\n") {
+		value := strings.TrimSpace(line)
+		switch indent := len(line) - len(strings.TrimLeft(line, " ")); {
+		case value == "" || line[0] == '#':
+		case indent == 0:
+			list = append(list, Signature{ID: value, Class: "user"})
+			fields = list[len(list)-1].fields()
+		case indent > 2:
+			*last += " " + value
+		default:
+			key, value, _ := strings.Cut(value, " ")
+			last = set(fields[key], strings.TrimSpace(value))
 		}
 	}
-	if err := p.finish(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	for i := range list {
+		list[i].compile()
 	}
-	return p.list, nil
+	return list
 }
 
-// fileParser has the parser's state between lines.
-type fileParser struct {
-	list []Signature
-	key  string // of the previous line
+// fields returns the fields of a record by their keys.
+func (s *Signature) fields() map[string]any {
+	return map[string]any{
+		"family": &s.Family, "means": &s.Means, "cause": &s.Cause, "check": &s.Check, "fix": &s.Fix, "hint": &s.Hint,
+		"class": &s.Class, "line": &s.Lines, "unless": &s.Unless, "example": &s.Examples, "vague": &s.Vague, "ask": &s.Ask,
+		"code": &s.Codes, "see": &s.Variables, "signal": &s.Signals, "status": &s.Statuses, "kind": &s.Kind,
+	}
 }
 
-func (p *fileParser) line(line string) error {
-	text := strings.TrimLeft(line, " ")
-	switch indent := len(line) - len(text); {
-	case text == "" || line[0] == '#':
-		return nil
-	case indent == 0:
-		if err := p.finish(); err != nil {
-			return err
-		}
-		if strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return fmt.Errorf("%q is no id: it may have small letters, digits and dashes", text)
-		}
-		p.list, p.key = append(p.list, Signature{ID: text}), ""
-		return nil
-	case len(p.list) == 0:
-		return errors.New("a value before the first id")
-	case indent > 2:
-		return p.continueValue(text)
-	}
-	key, value, _ := strings.Cut(text, " ")
-	p.key = key
-	return p.set(key, strings.TrimSpace(value))
-}
-
-// text returns the field of a key that has one value of prose, or nil.
-func (s *Signature) text(key string) *string {
-	switch key {
-	case "family":
-		return &s.Family
-	case "means":
-		return &s.Means
-	case "cause":
-		return &s.Cause
-	case "check":
-		return &s.Check
-	case "fix":
-		return &s.Fix
-	case "hint":
-		return &s.Hint
-	}
-	return nil
-}
-
-// list returns the field of a key that may occur several times, or nil.
-func (s *Signature) list(key string) *[]string {
-	switch key {
-	case "line":
-		return &s.Lines
-	case "unless":
-		return &s.Unless
-	case "example":
-		return &s.Examples
-	case "vague":
-		return &s.Vague
-	case "ask":
-		return &s.Ask
-	case "code":
-		return &s.Codes
-	}
-	return nil
-}
-
-func (p *fileParser) set(key, value string) error {
-	s := &p.list[len(p.list)-1]
-	if value == "" {
-		return fmt.Errorf("%s has no value", key)
-	}
-	if key == "hint" && value == "none" {
-		s.NoHint = true
-		return nil
-	}
-	if text := s.text(key); text != nil {
-		if *text != "" {
-			return fmt.Errorf("%s is there twice", key)
-		}
-		*text = value
-		return nil
-	}
-	if list := s.list(key); list != nil {
-		*list = append(*list, value)
-		return nil
-	}
-	switch key {
-	case "class":
-		if !slices.Contains([]string{"node", "network", "launcher", "scheduler"}, value) {
-			return fmt.Errorf("%q is no class: it is node, network, launcher, scheduler or, without this key, user", value)
-		}
-		s.Class = value
-	case "kind":
-		at := slices.Index(kindNames[:], value)
-		if at < 0 {
-			return fmt.Errorf("%q is no kind: it is cause, symptom, victim or note", value)
-		}
-		s.Kind = Kind(at)
-	case "see":
-		s.Variables = append(s.Variables, strings.Fields(value)...)
-	case "signal":
-		return number(&s.Signals, value)
-	case "status":
-		return number(&s.Statuses, value)
+// set sets a field, or adds to a list. It returns the text that the next line may continue.
+func set(field any, value string) *string {
+	switch to := field.(type) {
+	case *string:
+		*to = value
+		return to
+	case *[]string:
+		*to = append(*to, value)
+	case *[]int:
+		n, err := strconv.Atoi(value)
+		must(err)
+		*to = append(*to, n)
+	case *Kind:
+		*to = Kind(slices.Index(kindNames[:], value))
 	default:
-		return fmt.Errorf("%q is no key of a record", key)
+		panic("signature: " + value + " has no such key")
 	}
 	return nil
 }
 
-func number(list *[]int, value string) error {
-	n, err := strconv.ParseUint(value, 10, 8)
+func must(err error) {
 	if err != nil {
-		return fmt.Errorf("%q is no number from 0 to 255", value)
+		panic(err) // the tests read all files
 	}
-	*list = append(*list, int(n))
-	return nil
 }
 
-// continueValue appends a line to the value of the previous one.
-func (p *fileParser) continueValue(text string) error {
-	s := &p.list[len(p.list)-1]
-	if value := s.text(p.key); value != nil {
-		*value += " " + text
-		return nil
+// compile completes a record: it makes what lines are compared with.
+func (s *Signature) compile() {
+	if s.NoHint = s.Hint == "none"; s.NoHint {
+		s.Hint = ""
 	}
-	return fmt.Errorf("%q goes on with nothing: only a text may", text)
-}
-
-// finish checks the last record.
-func (p *fileParser) finish() error {
-	if len(p.list) == 0 {
-		return nil
-	}
-	s := &p.list[len(p.list)-1]
-	for _, key := range []string{"family", "means", "cause", "check", "fix"} {
-		if *s.text(key) == "" {
-			return fmt.Errorf("%s has no %s", s.ID, key)
-		}
-	}
-	asked := len(s.Ask) + len(s.Vague) + len(s.Codes)
-	if len(s.Lines) == 0 && asked == 0 || len(s.Lines) > 0 && len(s.Examples) == 0 {
-		return fmt.Errorf("%s needs a line with an example, or a name to ask for it", s.ID)
-	}
-	s.Class = cmp.Or(s.Class, "user")
-	s.patterns, s.unless = nil, nil
+	s.Variables = strings.Fields(strings.Join(s.Variables, " "))
 	for _, line := range s.Lines {
 		compiled, err := compile(line)
-		if err != nil {
-			return fmt.Errorf("%s: line %s: %w", s.ID, line, err)
-		}
+		must(err)
 		s.patterns = append(s.patterns, compiled)
 	}
 	for _, other := range s.Unless {
 		s.unless = append(s.unless, lower(other))
 	}
-	return nil
 }

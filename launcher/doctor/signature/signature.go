@@ -67,35 +67,18 @@ func (s *Signature) InReports() bool { return s.Kind != Note && !s.NoHint && len
 //go:embed data/*.txt
 var files embed.FS
 
-// database has the embedded files. A test proves that they can be parsed.
+// database has the embedded files, in the order of their names.
 var database = sync.OnceValue(func() *index {
-	list, err := embedded()
-	if err != nil {
-		panic("the embedded signatures: " + err.Error())
-	}
-	return newIndex(list)
-})
-
-// embedded parses the embedded files, in the order of their names.
-func embedded() ([]Signature, error) {
-	entries, err := files.ReadDir("data")
-	if err != nil {
-		return nil, err
-	}
 	var all []Signature
+	entries, err := files.ReadDir("data")
+	must(err)
 	for _, entry := range entries {
 		text, err := files.ReadFile("data/" + entry.Name())
-		if err != nil {
-			return nil, err
-		}
-		list, err := Parse(entry.Name(), string(text))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list...)
+		must(err)
+		all = append(all, parse(string(text))...)
 	}
-	return all, nil
-}
+	return newIndex(all)
+})
 
 // All returns the signatures, grouped by family. The caller must not change them.
 func All() []Signature { return database().signatures }

@@ -23,8 +23,7 @@ func ids(found []Match) []string {
 }
 
 func TestEmbeddedFilesCanBeRead(t *testing.T) {
-	list, err := embedded()
-	require.NoError(t, err)
+	list := All()
 	require.GreaterOrEqual(t, len(list), 100)
 	seen, asked := map[string]bool{}, map[string]string{}
 	for _, s := range list {
@@ -217,34 +216,40 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestParseProblems(t *testing.T) {
-	const good = "a-1\n  family  F\n  means  m\n  line  some text\n  example  some text\n  cause  c\n    goes on\n" +
-		"  check  k\n  fix  f\n"
-	list, err := Parse("x", good)
-	require.NoError(t, err)
-	require.Equal(t, "c goes on", list[0].Cause)
+func TestParse(t *testing.T) {
+	list := parse("a-1\n  family  F\n  cause  c\n    goes on\n  kind victim\n  hint none\n  status 3\n  see A B\n")
+	require.Equal(t, []Signature{{
+		ID: "a-1", Family: "F", Cause: "c goes on", Class: "user", Kind: Victim, NoHint: true, Statuses: []int{3},
+		Variables: []string{"A", "B"},
+	}}, list)
+	require.Panics(t, func() { parse("a\n  colour red\n") })
+}
+
+// Each record says what a reader needs, and is found by an example or by a name.
+func TestRecords(t *testing.T) {
+	for _, s := range All() {
+		require.Regexp(t, "^[a-z0-9-]+$", s.ID)
+		for _, text := range []string{s.Family, s.Means, s.Cause, s.Check, s.Fix} {
+			require.NotEmpty(t, text, s.ID)
+		}
+		require.Contains(t, []string{"user", "node", "network", "launcher", "scheduler"}, s.Class, s.ID)
+		require.Less(t, int(s.Kind), len(kindNames), s.ID)
+		if len(s.Lines) > 0 {
+			require.NotEmpty(t, s.Examples, s.ID)
+		} else {
+			require.NotEmpty(t, slices.Concat(s.Ask, s.Vague, s.Codes), s.ID)
+		}
+	}
+}
+
+func TestPatternProblems(t *testing.T) {
 	for text, want := range map[string]string{
-		"A b\n":                       "x:1: \"A b\" is no id: it may have small letters, digits and dashes",
-		"  family F\n":                "x:1: a value before the first id",
-		"a\n  family\n":               "x:2: family has no value",
-		"a\n  family F\n  family F\n": "x:3: family is there twice",
-		"a\n  colour red\n":           "x:2: \"colour\" is no key of a record",
-		"a\n  kind big\n":             "x:2: \"big\" is no kind: it is cause, symptom, victim or note",
-		"a\n  line x\n    y\n":        "x:3: \"y\" goes on with nothing: only a text may",
-		"a\n  signal x\n":             "x:2: \"x\" is no number from 0 to 255",
-		"a\n  status 256\n":           "x:2: \"256\" is no number from 0 to 255",
-		"a\n":                         "x: a has no family",
-		"a\n\nb\n":                    "x:3: a has no family",
-		strings.Replace(good, "  example  some text\n", "",
-			1): "x: a-1 needs a line with an example, or a name to ask for it",
-		good + "  line  abc\n": "x: a-1: line abc: no literal text of 4 bytes or more",
-		good + "  line  text {x}{y}\n": "x: a-1: line text {x}{y}: {y} follows another without " +
-			"text between them",
-		good + "  line  text {\n": "x: a-1: line text {: {: a name in small letters has to " +
-			"stand between braces",
-		good + "  line  text * * text\n": "x: a-1: line text * * text: a piece without text",
+		"abc":           "no literal text of 4 bytes or more",
+		"text {x}{y}":   "{y} follows another without text between them",
+		"text {":        "{: a name in small letters has to stand between braces",
+		"text * * text": "a piece without text",
 	} {
-		_, err := Parse("x", text)
+		_, err := compile(text)
 		require.EqualError(t, err, want, text)
 	}
 }
