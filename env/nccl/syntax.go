@@ -23,81 +23,66 @@ type form struct {
 	check func(s Syntax, value string) error
 }
 
-// formOf returns the form of a kind, if it exists. A table would cost time when any program starts.
-func formOf(kind string) (f form, known bool) {
+// formOf returns the form of a kind. A table would cost time when any program starts.
+func formOf(kind string) form {
 	switch kind {
 	case "text":
-		return form{"text", func(Syntax, string) error { return nil }}, true
+		return form{"text", func(Syntax, string) error { return nil }}
 	case "int":
-		return form{"integer", Syntax.checkInt}, true
+		return form{"integer", Syntax.checkInt}
 	case "bool":
-		return form{"0 or 1", Syntax.checkInt}, true
+		return form{"0 or 1", Syntax.checkInt}
 	case "enum":
-		return form{"", Syntax.checkEnum}, true
+		return form{"", Syntax.checkEnum}
 	case "words":
-		return form{"", Syntax.checkWords}, true
+		return form{"", Syntax.checkWords}
 	case "level":
-		return form{"", Syntax.checkLevel}, true
+		return form{"", Syntax.checkLevel}
 	case "path":
-		return form{"path", checkPath}, true
+		return form{"path", checkPath}
 	case "list":
-		return form{"list, separated by commas", checkList}, true
+		return form{"list, separated by commas", checkList}
 	case "hostport":
-		return form{"host:port, ipv4:port or [ipv6]:port", checkHostPort}, true
+		return form{"host:port, ipv4:port or [ipv6]:port", checkHostPort}
 	case "cidr":
-		return form{"network such as 10.0.0.0/16", checkCIDR}, true
+		return form{"network such as 10.0.0.0/16", checkCIDR}
 	case "prefixes":
-		return form{"list of interfaces' prefixes; ^ before it excludes, = before it takes whole names", checkPrefixes}, true
+		return form{"list of interfaces' prefixes; ^ before it excludes, = before it takes whole names", checkPrefixes}
 	case "names":
-		return form{"list of interfaces' whole names", checkNames}, true
+		return form{"list of interfaces' whole names", checkNames}
 	case "interface":
-		return form{"whole name of one interface", checkInterface}, true
+		return form{"whole name of one interface", checkInterface}
 	case "devices":
 		return form{
 			"list of RDMA devices dev[:port[:rail[:plane]]]; ^ before it excludes, = before it takes whole names",
 			checkDevices,
-		}, true
+		}
 	case "gpus":
-		return form{"list of indices, GPU-… or MIG-…", checkGPUs}, true
+		return form{"list of indices, GPU-… or MIG-…", checkGPUs}
 	case "cpus":
-		return form{"list of CPUs such as 0-3,8", checkCPUs}, true
+		return form{"list of CPUs such as 0-3,8", checkCPUs}
 	}
-	return form{}, false
+	return form{}
 }
 
 // parseSyntax parses "int", "int 1..31", "int >=0", "int 64|128|256|512", "bool", "enum A|B", "words A|B"
 // (several, separated by commas), or the name of another form.
-func parseSyntax(text string) (Syntax, error) {
+func parseSyntax(text string) Syntax {
 	kind, rest, _ := strings.Cut(text, " ")
 	s := Syntax{kind: kind, from: math.MinInt64, to: math.MaxInt64}
-	if text == "" {
-		return Syntax{}, nil
-	}
-	if _, known := formOf(kind); !known {
-		return s, fmt.Errorf("syntax: %q is unknown", kind)
-	}
-	var err error
+	integer := func(digits string) int64 { return must(strconv.ParseInt(digits, 10, 64)) }
 	switch low, high, isRange := strings.Cut(rest, ".."); {
 	case kind == "bool":
 		s.from, s.to = 0, 1
 	case rest == "":
 	case kind == "int" && isRange:
-		s.from, err = strconv.ParseInt(low, 10, 64)
-		if err == nil {
-			s.to, err = strconv.ParseInt(high, 10, 64)
-		}
+		s.from, s.to = integer(low), integer(high)
 	case strings.HasPrefix(rest, ">="):
-		s.from, err = strconv.ParseInt(rest[2:], 10, 64)
+		s.from = integer(rest[2:])
 	default:
 		s.words = strings.Split(rest, "|")
 	}
-	if err == nil && (kind == "enum" || kind == "words" || kind == "level") && s.words == nil {
-		err = errors.New("which words?")
-	}
-	if err != nil {
-		return s, fmt.Errorf("syntax %q: %w", text, err)
-	}
-	return s, nil
+	return s
 }
 
 // String describes the syntax.
@@ -116,8 +101,7 @@ func (s Syntax) String() string {
 	case s.kind == "int":
 		return fmt.Sprintf("integer from %d to %d", s.from, s.to)
 	}
-	f, _ := formOf(s.kind)
-	return f.says
+	return formOf(s.kind).says
 }
 
 // Check returns an error if a value is invalid. Its text is a predicate, such as "is no integer". An empty
@@ -126,8 +110,7 @@ func (s Syntax) Check(value string) error {
 	if s.kind == "" || value == "" {
 		return nil
 	}
-	f, _ := formOf(s.kind)
-	return f.check(s, value)
+	return formOf(s.kind).check(s, value)
 }
 
 // IsSwitch reports whether 0 and 1 are the only values.

@@ -51,6 +51,21 @@ func TestMustAgree(t *testing.T) {
 func TestRecordsAgree(t *testing.T) {
 	names := map[string]int{}
 	for _, v := range Variables() {
+		require.Equal(t, v.Syntax.kind != "", formOf(v.Syntax.kind).check != nil, "%s: %s", v.Name, v.Syntax.kind)
+		require.False(t, v.Syntax.words == nil && slices.Contains([]string{"enum", "words", "level"}, v.Syntax.kind), v.Name)
+		require.False(t, strings.ContainsAny(v.Name, " \t="), v.Name)
+		require.NotEmpty(t, v.Library, v.Name)
+		require.Contains(t, []Status{Live, Undocumented, Deprecated, Removed, Never}, v.Status, v.Name)
+		require.Contains(t, []Handling{Sets, Detects, Offers, Leaves}, v.Gorun, v.Name)
+		if v.Alive() {
+			require.NotEmpty(t, v.Meaning, v.Name)
+			require.Contains(t, []Scope{ScopeJob, ScopeHost, ScopeLog}, v.Scope, v.Name)
+		}
+		require.True(t, v.Status == Live || v.Status == Undocumented || v.Advice != "", v.Name)
+		require.False(t, v.Status == Removed && v.Until.IsZero(), v.Name)
+		for _, c := range v.Cautions {
+			require.NotEqual(t, []string{""}, c.Values, "%s has a field of another name: %s", v.Name, c.Text)
+		}
 		names[v.Name]++
 		require.Equal(t, 1, names[v.Name], "%s is there twice", v.Name)
 		for _, other := range v.Instead {
