@@ -117,7 +117,9 @@ func (s *session) attempts(ctx context.Context, progress *progressClock) (job.Re
 // runAttempt returns also how many nodes are ready for the next one.
 func (s *session) runAttempt(ctx context.Context, progress *progressClock) (job.Result, int, error) {
 	h := newHead(&s.call, s.plan, s.active, s.key)
-	h.members, h.left, h.generation = s.nodes, s.left, s.generation
+	nodes := s.nodes
+	h.members.Store(&nodes)
+	h.left, h.generation = s.left, s.generation
 	progress.start()
 	stop := s.watchGrowth(ctx, h)
 	result, err := h.run(ctx)

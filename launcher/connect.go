@@ -129,11 +129,16 @@ func (s *session) forEach(do func(*node) error) error {
 	if len(s.nodes) == 1 && s.nodes[0].host.Here {
 		return do(s.nodes[0])
 	}
-	errs := make([]error, len(s.nodes))
+	return s.joinErrors(forEachOf(s.nodes, do))
+}
+
+// forEachOf calls do for nodes in parallel and returns their errors, in the nodes' order.
+func forEachOf(nodes []*node, do func(*node) error) []error {
+	errs := make([]error, len(nodes))
 	var busy sync.WaitGroup
-	for i, n := range s.nodes {
+	for i, n := range nodes {
 		busy.Go(func() { errs[i] = do(n) })
 	}
 	busy.Wait()
-	return s.joinErrors(errs)
+	return errs
 }

@@ -94,9 +94,9 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 	}
 	h.post(ev)
 	if all {
-		h.warm()
-	}
-	if all {
+		for _, member := range *h.members.Load() {
+			h.warm(member)
+		}
 		h.chaos.started(h)
 	}
 	if !all || h.settings.started == nil {

@@ -20,8 +20,8 @@ import (
 type head struct {
 	*call
 	nodes []*node // by their number in the plan
-	// members are all nodes of the job, with those that have no ranks.
-	members []*node
+	// members are all nodes of the job, with those that have no ranks or came meanwhile.
+	members atomic.Pointer[[]*node]
 	// left are those that have left it, in generation changes.
 	left       []*node
 	generation int
@@ -85,6 +85,7 @@ func newHead(c *call, p *job.Plan, nodes []*node, key []byte) *head {
 		stalls:  stalls{inspected: make(chan answer[wire.Hung], len(nodes))},
 	}
 	h.plan.Store(p)
+	h.members.Store(&nodes)
 	h.stdio = h.newStdio(p)
 	h.planSpawn = h.planAuthorizedSpawn
 	h.exchange = newExchangeHub(p.Attempt, nodes, h.hasProc)

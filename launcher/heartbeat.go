@@ -3,6 +3,7 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,17 @@ func (b *heartbeat) start(spec *Spec, nodes []*node) {
 			}
 		}
 	}()
+}
+
+// add renews the lease of one more node, until nodes are replaced.
+func (b *heartbeat) add(n *node) {
+	for {
+		old := b.nodes.Load()
+		nodes := append(slices.Clone(*old), n)
+		if b.nodes.CompareAndSwap(old, &nodes) {
+			return
+		}
+	}
 }
 
 // heartbeat sends a ping and abandons the node after limit intervals without a frame.

@@ -179,6 +179,7 @@ func (s *session) reconnectLeft(ctx context.Context, nodes []*node) []*node {
 		if n.engine == nil && !n.joined && !n.isHostile() {
 			busy.Go(func() {
 				back[i] = n.again(s.settings.notify)
+				s.heartbeat.add(back[i]) // others may take long
 				if err := s.reconnect(ctx, n, back[i]); err != nil {
 					back[i].close()
 					back[i] = nil
@@ -192,10 +193,10 @@ func (s *session) reconnectLeft(ctx context.Context, nodes []*node) []*node {
 
 func (s *session) takeBack(nodes []*node) {
 	for _, n := range nodes {
-		own, text := s.ownNodes(), n.name+" is back"
+		own, as := s.ownNodes(), ""
 		at := own
 		if own == s.size {
-			text += ", as a spare"
+			as = ", as a spare"
 		} else {
 			s.spec.NumNodes = own + 1
 			place := s.lastPlace(n)
@@ -204,11 +205,16 @@ func (s *session) takeBack(nodes []*node) {
 				at = before
 			}
 		}
-		s.settings.notify(text)
-		s.settings.emit(record.Event{Event: record.NodeJoined, Host: n.name, Text: text})
+		s.reportReturn(n, as)
 		s.setNodes(slices.Insert(slices.Clone(s.nodes), at, n))
 		s.left = slices.DeleteFunc(slices.Clone(s.left), func(gone *node) bool { return gone.index == n.index })
 	}
+}
+
+func (s *session) reportReturn(n *node, as string) {
+	text := n.name + " is back" + as
+	s.settings.notify(text)
+	s.settings.emit(record.Event{Event: record.NodeJoined, Host: n.name, Text: text})
 }
 
 // lastPlace returns the place of a node's host in the last attempt; -1 if it had none.
@@ -258,9 +264,9 @@ func (s *session) enlist(most int) (fresh []*node) {
 	return able
 }
 
-// grow gives nodes that have joined, and have no lost node's ranks, ranks behind all others.
+// grow gives nodes that came meanwhile, and have no lost node's ranks, ranks behind all others.
 func (s *session) grow() {
-	if s.listener != nil && s.spec.MinNodes > 0 {
+	if s.spec.MinNodes > 0 {
 		s.spec.NumNodes = min(s.size, len(s.nodes))
 	}
 }

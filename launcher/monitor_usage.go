@@ -38,11 +38,9 @@ func (l *monitor) describe(h *head) registry.Job {
 	p := h.plan.Load()
 	j := registry.Job{
 		ID: l.id, State: "running", PID: os.Getpid(), Began: l.began, At: time.Now(), NumRanks: len(p.Ranks),
-		Attempt: p.Attempt, Generation: h.generation, Spares: p.Spares,
+		Attempt: p.Attempt, Generation: h.generation,
 	}
-	for _, n := range h.left {
-		j.Lost = append(j.Lost, n.name)
-	}
+	j.Spares, j.Lost = h.others()
 	j.Program, j.Args = l.program()
 	for i := range p.Nodes {
 		j.Hosts = append(j.Hosts, p.Nodes[i].Name)
@@ -60,6 +58,28 @@ func (l *monitor) describe(h *head) registry.Job {
 		j.State = h.sup.State()
 	}
 	return j
+}
+
+// others returns the names of the hosts of an elastic job that have no ranks: spares, and lost ones.
+func (h *head) others() (spares, lost []string) {
+	members := *h.members.Load()
+	for _, n := range members {
+		switch {
+		case h.spec.MinNodes == 0 || slices.Contains(h.nodes, n):
+		case n.isLost():
+			if !slices.ContainsFunc(members, func(other *node) bool { return other.name == n.name && other != n }) {
+				lost = append(lost, n.name)
+			}
+		default:
+			spares = append(spares, n.name)
+		}
+	}
+	for _, n := range h.left {
+		if !sameHostAs(members)(n) {
+			lost = append(lost, n.name)
+		}
+	}
+	return spares, lost
 }
 
 // program returns the command line, with a colon between programs.

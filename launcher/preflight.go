@@ -32,10 +32,30 @@ func (s *session) checkNodes() error {
 	if !s.spec.Check || s.dryRun {
 		return nil
 	}
+	failed := s.failedChecks(s.nodes)
+	return s.forEachNeeded(func(n *node) error { return failed[n.host.Name] })
+}
+
+// passing returns those of the nodes that pass the checks. Others are closed.
+func (s *session) passing(nodes []*node) []*node {
+	if !s.spec.Check || len(nodes) == 0 {
+		return nodes
+	}
+	failed := s.failedChecks(nodes)
+	return slices.DeleteFunc(nodes, func(n *node) bool {
+		if failed[n.host.Name] != nil {
+			n.close()
+		}
+		return failed[n.host.Name] != nil
+	})
+}
+
+// failedChecks returns the nodes' problems, by host.
+func (s *session) failedChecks(nodes []*node) map[string]error {
 	began := time.Now()
 	var mu sync.Mutex
-	failed, found := map[string]error{}, make([]*doctor.Host, len(s.nodes))
-	_ = s.forEach(func(n *node) error {
+	failed, found := map[string]error{}, make([]*doctor.Host, len(nodes))
+	forEachOf(nodes, func(n *node) error {
 		var checked wire.Checked
 		err := n.within(checkLimit, "its state", func() error {
 			return n.request(&wire.Check{Inspect: true, Quick: true, Patience: checkLimit / 8}, &checked)
@@ -45,7 +65,7 @@ func (s *session) checkNodes() error {
 		if err != nil {
 			failed[n.host.Name] = err
 		} else {
-			found[slices.Index(s.nodes, n)] = n.inspected(checked)
+			found[slices.Index(nodes, n)] = n.inspected(checked)
 		}
 		return nil
 	})
@@ -64,14 +84,14 @@ func (s *session) checkNodes() error {
 			})
 		}
 	}
-	for _, n := range s.nodes {
+	for _, n := range nodes {
 		if err := failed[n.host.Name]; err != nil {
 			s.recordFailure(n, flatten(err)[0].Text)
 		}
 	}
-	s.settings.detail(fmt.Sprintf("--check: checked %s in %s", plural(len(s.nodes), "host"),
+	s.settings.detail(fmt.Sprintf("--check: checked %s in %s", plural(len(nodes), "host"),
 		time.Since(began).Round(time.Millisecond)))
-	return s.forEachNeeded(func(n *node) error { return failed[n.host.Name] })
+	return failed
 }
 
 // heedsQuarantine reports whether failures of hosts count, and hosts that failed are left out. A resource manager has

@@ -166,9 +166,52 @@ func TestSimulatedGrowth(t *testing.T) {
 			})
 		}))
 		assert.Zero(t, result.ExitCode, Explain(result))
-		assert.Equal(t, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 30 * time.Second}, alone)
+		assert.Equal(t, []time.Duration{0, time.Minute, 2 * time.Minute, 0}, alone)
 		assert.Len(t, result.Attempts, 8)
 	})
+}
+
+// A host that is back while ranks run is a spare for the next loss, whose ranks it takes: the others keep theirs. So is
+// the host of a spare that was lost.
+func TestSimulatedReturnAsSpare(t *testing.T) {
+	for _, own := range []int{2, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &attrition{simulation: newSimulation(t, 3, time.Millisecond), away: 5 * time.Second, gone: map[int]time.Time{}}
+			spec := a.spec()
+			spec.NumNodes, spec.MinNodes, spec.Restarts.NodeLosses = own, 1, 9
+			lose := func(index int) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.gone[index] = time.Now()
+				_ = a.agents[index].link.Close()
+			}
+			var said []string
+			var plans [][]string
+			result := a.simulation.run(t, spec, WithReach(a.reach), WithNotices(func(n Notice) string {
+				said = append(said, n.Text)
+				return n.Text
+			}), WithStarted(func(p *job.Plan, _ []int) {
+				switch plans = append(plans, p.Hosts()); len(plans) {
+				case 1:
+					lose(0)
+				case 2:
+					time.AfterFunc(time.Minute, func() { lose(0) })
+					time.AfterFunc(10*time.Minute, func() { lose(1) })
+				default:
+					a.finish()
+				}
+			}))
+			assert.Zero(t, result.ExitCode, Explain(result))
+			second, third := []string{"node2", "node1"}, []string{"node2", "node0"}
+			if own == 3 {
+				second, third = []string{"node1", "node2"}, []string{"node0", "node2"}
+			}
+			assert.Equal(t, [][]string{[]string{"node0", "node1", "node2"}[:own], second, third}, plans)
+			text := strings.Join(said, "\n")
+			assert.Regexp(t, `(?s)node0 is back, as a spare.*spare node0 is lost: .*node0 is back, as a spare.*`+
+				`node1 is lost: .*spare node0 takes its ranks`, text)
+		})
+	}
 }
 
 // A node that is lost while the job is being opened is replaced, too.

@@ -35,7 +35,10 @@ func (t jobTable) jobs(jobs []jobReply, short func(id string) string) []string {
 }
 
 func stateText(j registry.Job) string {
-	if j.Attempt > 0 {
+	switch {
+	case j.Generation > 0:
+		return fmt.Sprintf("%s (restart %d, generation %d)", j.State, j.Attempt, j.Generation)
+	case j.Attempt > 0:
 		return fmt.Sprintf("%s (restart %d)", j.State, j.Attempt)
 	}
 	return j.State

@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 796_970
-	maxTestTokens = 716_270
+	maxTokens     = 797_820
+	maxTestTokens = 716_690
 )
 
 func TestTokens(t *testing.T) {
