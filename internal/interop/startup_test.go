@@ -12,9 +12,9 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// A launch has a budget of what costs time. On Linux 6.18 with Go 1.26 it has 111 initialisers, 400 system calls until
-// the rank runs, and 500 to 700 page faults; the margins are for other systems. A busy machine adds calls, so the
-// smallest of five counts decides.
+// A launch has a budget of what costs time. On Linux 6.18 with Go 1.26 it has 116 initialisers, 470 system calls until
+// the rank runs, all of the guard's among them, and 500 to 700 page faults; the margins are for other systems. A busy
+// machine adds calls, so the smallest of five counts decides.
 func TestStartupBudget(t *testing.T) {
 	strace := testneeds.Program(t, "strace", "strace")
 	launch := func(before ...string) (said string, faults int) {
@@ -37,6 +37,6 @@ func TestStartupBudget(t *testing.T) {
 	}
 	t.Logf("%d initialisers, %d system calls, %d page faults", initialisers, calls, faults)
 	require.LessOrEqual(t, initialisers, 117)
-	require.LessOrEqual(t, calls, 440)
+	require.LessOrEqual(t, calls, 530)
 	require.LessOrEqual(t, faults, 850)
 }
