@@ -49,7 +49,7 @@ func (h *head) emitEvent(ev job.Event) {
 	case job.NodeLost:
 		e.Event, e.At, e.Text, e.Host = record.NodeLost, ev.At, ev.Text, p.Nodes[ev.Node].Name
 	case job.Hung:
-		e.Event, e.At = record.Hang, ev.At
+		e.Event, e.At, e.Text = record.Hang, ev.At, job.Verdict(h.hang.Load().Ranks)
 	default:
 		return
 	}

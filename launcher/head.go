@@ -60,6 +60,7 @@ type stalls struct {
 	hang       atomic.Pointer[job.Hang]
 	watch      *job.HangWatch // nil: nobody watches; its checks follow each other
 	sighted    sighting       // of the last check
+	verdict    string         // on ranks' stacks, for checks
 	nextCheck  *time.Timer    // guarded by supervision.mu
 	inspecting sync.Mutex     // held by inspectRanks
 	ras        [][]byte       // answers of NCCL to it

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
+	"gorun/launcher/record"
 )
 
 // watchHang begins to check whether the ranks do anything, if somebody wants to know.
@@ -46,6 +48,11 @@ func (h *head) checkHang() {
 			"`--on-hang stop-busy` ends such a job", quiet, seen.Text))
 	case job.HangSuspected:
 		h.collectSuspicion()
+		text := seen.Text
+		if h.verdict != "" {
+			text += "; " + h.verdict
+		}
+		h.settings.emit(record.Event{Event: record.HangSuspected, Attempt: h.plan.Load().Attempt, Text: text})
 		h.settings.notify(fmt.Sprintf("nothing was printed and nothing happens for %s: %s; `gorun stacks` shows where, "+
 			"`--hang-timeout %s` ends such a job", quiet, seen.Text, quiet))
 	}
@@ -132,9 +139,11 @@ func (h *head) lookCloser(signs []job.Signs) job.Silence {
 func (h *head) lookAtStacks(signs []job.Signs) {
 	answers, _ := h.queries.ask(context.Background(), h, queryCause)
 	stacks, busy := map[int][]string{}, map[string]int{}
+	var ranks []spec.Activity
 	for _, u := range h.usages(answers) {
-		stacks[u.Rank] = u.Stack
+		stacks[u.Rank], ranks = u.Stack, append(ranks, u.Activity)
 	}
+	h.verdict = job.Verdict(ranks)
 	for _, a := range answers {
 		for _, g := range a.body.GPUs {
 			if g.Busy != nil {

@@ -11,6 +11,7 @@ import (
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
+	"gorun/launcher/record"
 	"gorun/launcher/registry"
 )
 
@@ -42,6 +43,12 @@ func TestSilence(t *testing.T) {
 					notes = append(notes, n.Text)
 				}
 				return ""
+			}
+			var suspicions []string
+			h.settings.events = func(e record.Event) {
+				if e.Event == record.HangSuspected {
+					suspicions = append(suspicions, e.Text)
+				}
 			}
 			var kept []string
 			h.settings.evidence = func() func(registry.File) {
@@ -78,6 +85,11 @@ func TestSilence(t *testing.T) {
 			synctest.Wait()
 			assert.Equal(t, c.want, notes)
 			assert.Equal(t, c.hangs, h.hang.Load() != nil)
+			if c.limit == 0 {
+				assert.Equal(t, []string{
+					"rank 0 sleeps, rank 1 waits in the store; rank 0: sleeping; rank 1: waiting in the store",
+				}, suspicions)
+			}
 			assert.Equal(t, []string{
 				"plan.json", "last-lines.txt", "n0-kernel-log.txt", "n1-kernel-log.txt", "nccl_trace_rank_1", "stacks.txt", "",
 			}, kept)

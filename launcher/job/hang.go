@@ -82,6 +82,9 @@ func (h *Hang) lines(most int) []string {
 	return lines
 }
 
+// Verdict names the ranks that differ from the others, and what they do; "" if that says nothing.
+func Verdict(ranks []spec.Activity) string { return verdict(groupRanks(ranks)) }
+
 // DescribeActivity describes what ranks do, as Hang.Lines but all of it.
 func DescribeActivity(ranks []spec.Activity) (lines []string) {
 	groups := groupRanks(ranks)

@@ -40,7 +40,7 @@ type Event struct {
 	// At is when it happened, at its source, by the clock of the launcher's host.
 	At time.Time `json:"at"`
 	// Event is what happened: "job started", "planned", "attempt began", "rank started", "rank ended", "start failed",
-	// "node lost", "node joined", "fault", "hang" or "job ended".
+	// "node lost", "node joined", "fault", "hang suspected", "hang" or "job ended".
 	Event   string `json:"event"`
 	Attempt int    `json:"attempt,omitempty"`   // number of restarts before
 	Rank    *int   `json:"rank,omitempty"`      // of which rank
@@ -64,7 +64,9 @@ const (
 	NodeJoined   = "node joined"
 	Fault        = "fault" // of --chaos
 	Hang         = "hang"
-	JobEnded     = "job ended"
+
+	HangSuspected = "hang suspected" // the text says what ranks do
+	JobEnded      = "job ended"
 )
 
 // Dir returns the directory of a job, given that of all records and the job's id.
