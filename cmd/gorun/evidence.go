@@ -59,6 +59,8 @@ type evidenceIndex struct {
 	Job   string         `json:"job"`   // id
 	At    time.Time      `json:"at"`    // when it was collected
 	Files []evidenceFile `json:"files"` // in the order in which they came
+	// Complete is false while it is collected, and remains so if gorun is killed meanwhile.
+	Complete bool `json:"complete"`
 }
 
 // evidenceWriter writes files into a new directory, at most left bytes.
@@ -72,7 +74,8 @@ func newEvidenceWriter(dir, job string, limit int) (*evidenceWriter, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, printable.Unwritten(dir, err)
 	}
-	return &evidenceWriter{dir, evidenceIndex{Job: job, At: time.Now()}, limit}, nil
+	w := &evidenceWriter{dir, evidenceIndex{Job: job, At: time.Now(), Files: []evidenceFile{}}, limit}
+	return w, w.writeIndex()
 }
 
 func (w *evidenceWriter) add(f registry.File) error {
@@ -95,8 +98,12 @@ func (w *evidenceWriter) write(name string, text []byte) error {
 	return nil
 }
 
-// close writes the index.
 func (w *evidenceWriter) close() error {
+	w.index.Complete = true
+	return w.writeIndex()
+}
+
+func (w *evidenceWriter) writeIndex() error {
 	var text strings.Builder
 	if err := show.JSON(&text, "evidence", w.index); err != nil {
 		return err

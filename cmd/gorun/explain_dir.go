@@ -112,6 +112,9 @@ func (d *evidenceDir) verdict() (lines []string) {
 	}
 	at := d.index.At.Local().Format(quarantine.TimeFormat)
 	lines = []string{"job " + printable.Text(d.index.Job) + ", " + at}
+	if !d.index.Complete {
+		lines = append(lines, "incomplete: gorun was killed while it collected this, or still does")
+	}
 	for _, name := range []string{"report.txt", "stacks.txt"} {
 		if text := d.text(name); len(text) > 0 {
 			return append(lines, text...)
