@@ -270,7 +270,12 @@ func (r *recorder) endRecord(report reportJSON, ended record.Event) {
 	r.add("printed", func() any { return printedJSON{text, append([]registry.Line{}, r.lines...)} })
 	r.add("report", func() any { return report })
 	r.add("event", func() any { return ended })
-	if err := r.stream.Close(recordLimit); err != nil && r.verbose {
+	err := r.stream.Close(recordLimit)
+	if errors.Is(err, record.ErrSlow) { // no process can end while it writes to a file system that is frozen
+		err = fmt.Errorf("%s does not respond; gorun may have to wait for it", recordsDir())
+		r.verbose = true
+	}
+	if err != nil && r.verbose {
 		notify(os.Stderr, "no record of this job: "+printable.Error(err))
 	}
 }
