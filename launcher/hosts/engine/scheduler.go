@@ -32,8 +32,12 @@ func (s *slurm) findScheduler() {
 // slurmReserve is the part of KillWait in which a job kills ranks and reports.
 const slurmReserve = 2 * time.Second
 
+// endless is longer than any job's time limit: Slurm says of one without a limit that it ends after a year.
+const endless = 300 * 24 * time.Hour
+
 // TimeLeft reads the output of Limits: the time to the job's end, EndTime, and from Slurm's SIGTERM to its SIGKILL,
-// KillWait. It returns false if it finds neither. EndTime of a job that is back in the queue is that of its next run.
+// KillWait. It returns false if it finds neither, or if nobody ends a job without a time limit. EndTime of a job that
+// is back in the queue is that of its next run.
 func TimeLeft(limits string, now time.Time) (left time.Duration, ok bool) {
 	var wait time.Duration
 	queued := false
@@ -41,9 +45,11 @@ func TimeLeft(limits string, now time.Time) (left time.Duration, ok bool) {
 	for i, word := range words {
 		queued = queued || word == "JobState=PENDING"
 		if text, is := strings.CutPrefix(word, "EndTime="); is && !queued {
-			if end, err := time.ParseInLocation("2006-01-02T15:04:05", text, now.Location()); err == nil {
-				left, ok = max(end.Sub(now), 0), true
+			end, err := time.ParseInLocation("2006-01-02T15:04:05", text, now.Location())
+			if err != nil || end.Sub(now) > endless {
+				return 0, false
 			}
+			left, ok = max(end.Sub(now), 0), true
 		}
 		if word == "KillWait" && i+2 < len(words) {
 			if n, err := strconv.Atoi(words[i+2]); err == nil {

@@ -121,6 +121,10 @@ func TestSlurmScheduler(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, want, left, state)
 	}
+	for _, end := range []string{"Unknown", "2027-11-28T22:00:00"} {
+		_, ok := TimeLeft("JobState=RUNNING EndTime="+end+" KillWait = 30 sec", now)
+		require.False(t, ok)
+	}
 }
 
 func TestMungeSocketOfSlurm(t *testing.T) {
