@@ -168,15 +168,13 @@ func (j *job) rankPIDs() (pids []int) {
 	return pids
 }
 
-// scheduleLateSetup schedules what ranks do not need in their first milliseconds, such as the directory for error files
-// and the baseline of out-of-memory kills.
+// scheduleLateSetup schedules what ranks do not need in their first milliseconds, such as the baseline of out-of-memory
+// kills.
 func (j *job) scheduleLateSetup() {
 	j.timers.after(settleDelay, func() {
 		<-j.guard.started
 		j.timers.unlessOver(func() {
-			if err := j.makePrivateDir(); err != nil {
-				j.agent.notice("cannot create error files for ranks, so reports lack Python exceptions: %v", err)
-			}
+			j.prepareErrorFiles()
 			j.oom.Begin()
 			j.counters.Store(new(errorCounters()))
 			j.tidyCgroups()

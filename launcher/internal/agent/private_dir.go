@@ -49,6 +49,13 @@ func (j *job) makePrivateDir() (err error) {
 	return err
 }
 
+// prepareErrorFiles makes the directory of error files.
+func (j *job) prepareErrorFiles() {
+	if err := j.makePrivateDir(); err != nil {
+		j.agent.notice("cannot create error files for ranks, so reports lack Python exceptions: %v", err)
+	}
+}
+
 // writeKey writes the job's key, which ranks may need from the start.
 func (j *job) writeKey() error {
 	if len(j.start.Key) == 0 {

@@ -105,6 +105,9 @@ func (j *job) startRanks() (err error) {
 	defer j.closeRedirected()
 	defer j.mpi.acceptConnections() // also if some ranks could not be started
 	<-j.guard.started               // a rank may leave a child behind in its first microseconds
+	if slices.ContainsFunc(j.agent.programs, func(p program.Resolved) bool { return p.Interpreted }) {
+		j.prepareErrorFiles() // others write none in their first milliseconds
+	}
 	return j.group.Start(j.common(j.start.Common, j.start.Apps[0]), ranks)
 }
 

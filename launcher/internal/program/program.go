@@ -58,6 +58,8 @@ type Resolved struct {
 	// Source is the Python file that runs, as a path from the launcher's working directory; "" if none is known. An
 	// executable has one if it is a script, or Python itself (`gorun python train.py`).
 	Source string
+	// Interpreted: Python or another interpreter runs a file of text.
+	Interpreted bool
 	// ScriptArg is the index of the program's own arguments in Argv.
 	ScriptArg int
 	// Build makes the executable of a GoSource; otherwise nil.
@@ -132,7 +134,11 @@ func (req *request) executable(f file) (Resolved, *Error) {
 		argv0 = req.Name
 	}
 	argv := req.argv(argv0)
-	return Resolved{Path: f.exec, Argv: argv, Kind: Executable, Source: req.pythonSource(f), ScriptArg: 1}, nil
+	source := req.pythonSource(f)
+	return Resolved{
+		Path: f.exec, Argv: argv, Kind: Executable, Source: source, ScriptArg: 1,
+		Interpreted: source != "" || !f.isCompiled(),
+	}, nil
 }
 
 // argv returns words with the program's own arguments.

@@ -43,7 +43,7 @@ func (req *request) script(f file) (Resolved, *Error) {
 		return Resolved{}, err
 	}
 	argv := req.argv(python, "-u", req.scriptName(f))
-	return Resolved{Path: python, Argv: argv, Kind: PythonScript, Source: f.open, ScriptArg: 3}, nil
+	return Resolved{Path: python, Argv: argv, Kind: PythonScript, Source: f.open, ScriptArg: 3, Interpreted: true}, nil
 }
 
 // scriptName returns Python's argument, which becomes sys.argv[0]. It is the name from the command line if that leads
@@ -71,7 +71,9 @@ func (req *request) module() (Resolved, *Error) {
 		return Resolved{}, err
 	}
 	argv := req.argv(python, "-u", "-m", req.Name)
-	return Resolved{Path: python, Argv: argv, Kind: PythonModule, Source: req.moduleSource(req.Name), ScriptArg: 4}, nil
+	return Resolved{
+		Path: python, Argv: argv, Kind: PythonModule, Source: req.moduleSource(req.Name), ScriptArg: 4, Interpreted: true,
+	}, nil
 }
 
 // moduleSource returns the file of a module below the working directory, which comes first in Python's search path with
