@@ -198,6 +198,12 @@ func (w *HangWatch) Check(changed bool, seen Silence, confirm func() Silence) (v
 	case !w.suspected && w.reached(w.idle, w.Suspect):
 		v = HangSuspected
 	case !w.said && w.reached(w.quiet, w.Limit):
+		if seen.Doubt {
+			seen = confirm()
+		}
+		if !seen.Works {
+			return HangNone, seen
+		}
 		w.said = true
 		return HangBusy, seen
 	default:

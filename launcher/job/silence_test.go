@@ -99,6 +99,7 @@ func TestHangWatch(t *testing.T) {
 		"4 cccccccccccc":      "busy 4s",                   // said once
 		"4 ccccccccssss":      "busy 4s, certain 12s",      // the last seconds of it
 		"4 wwwwwwmmmm":        "busy 4s, certain 10s",      //
+		"4 wwmmmm":            "certain 6s",                // not "busy" before
 		"busy 4 cccc":         "certain 4s",                // as --on-hang stop-busy wants it
 		"busy 4 wwpwwww":      "certain 4s",                //
 		"busy 16 cccccccccc":  "certain 16s",               // no suspicion of a job that works

@@ -87,50 +87,73 @@ type python struct {
 	at     int    // the line that it executes
 }
 
-// pythonFrames returns the frames of a Python program's main thread, innermost first. It does not stop the process.
-func pythonFrames(pid int) (lines []string, err error) {
+// pythonFrames returns the frames of a Python program's main thread, innermost first, and what it awaits (see awaits).
+// It does not stop the process.
+func pythonFrames(pid int) (lines []string, call string, err error) {
 	memory, err := os.Open(file(pid, "mem"))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer memory.Close()
 	p := python{memory: memory}
 	version, err := p.locate(pid)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if p.learn(version); p.err != nil {
-		return nil, p.err
+		return nil, "", p.err
 	}
-	lines, err = p.settle()
-	if len(lines) > 0 && p.waitsForWork(pid) {
-		lines = append([]string{torchWait}, lines...)
+	if lines, err = p.settle(); len(lines) > 0 {
+		call = p.awaits(pid)
 	}
-	return lines, err
+	return lines, call, err
 }
 
 // torchWait is the frame of the wait for an operation of PyTorch's that was begun with async_op=True. It is C++, which
 // has no frame of Python.
 const torchWait = "Work.wait (torch/distributed/distributed_c10d)"
 
-// waitsForWork reports whether the line that a PyTorch program executes is "work.wait()". The waits of Python's own
-// modules have frames, whose lines have other methods.
-func (p *python) waitsForWork(pid int) bool {
-	if maps, _ := os.ReadFile(file(pid, "maps")); !bytes.Contains(maps, []byte("/libtorch_cpu.so")) {
-		return false
+// mpiWaits are mpi4py's methods that wait for other ranks, in small letters.
+var mpiWaits = strings.Fields("allgather allgatherv allreduce alltoall alltoallv alltoallw barrier bcast exscan gather " +
+	"gatherv mprobe probe recv reduce reduce_scatter scan scatter scatterv send sendrecv ssend wait waitall")
+
+// awaits returns the frame of the function that waits for other ranks, if the line that a program executes calls one
+// of PyTorch or mpi4py: they are C++ and C, which have no frames of Python. Lines with other calls prove nothing.
+func (p *python) awaits(pid int) string {
+	maps, _ := os.ReadFile(file(pid, "maps"))
+	torch, mpi := bytes.Contains(maps, []byte("/libtorch_cpu.so")), bytes.Contains(maps, []byte("/mpi4py/"))
+	if !torch && !mpi {
+		return ""
 	}
+	line := p.sourceLine(pid)
+	before, _, _ := strings.Cut(line, "(")
+	method := before[strings.LastIndexByte(before, '.')+1:]
+	switch {
+	case torch && strings.Contains(line, ".wait("):
+		return torchWait
+	case mpi && strings.Count(line, "(") == 1 && slices.Contains(mpiWaits, strings.ToLower(method)):
+		return method + mpi4pyFrame
+	}
+	return ""
+}
+
+// sourceLine returns the line that the program executes, "" if its file cannot be read.
+func (p *python) sourceLine(pid int) string {
 	from := "cwd/"
 	if path.IsAbs(p.source) {
 		from = "root"
 	}
 	f, err := os.Open(file(pid, from) + p.source)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer f.Close()
 	text, _ := io.ReadAll(io.LimitReader(f, longestTable))
-	lines := bytes.Split(text, []byte("\n"))
-	return p.at > 0 && p.at <= len(lines) && bytes.Contains(lines[p.at-1], []byte(".wait("))
+	lines := strings.Split(string(text), "\n")
+	if p.at < 1 || p.at > len(lines) {
+		return ""
+	}
+	return lines[p.at-1]
 }
 
 // settle reads frames until two readings agree, or takes the last of a few.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,10 +87,10 @@ func TestPythonFrames(t *testing.T) {
 		var lines []string
 		for len(lines) == 0 || lines[0] != "𐐨 (<string>:17)" || WaitChannel(pid) == "" {
 			require.NoError(t, t.Context().Err(), lines)
-			lines, _ = pythonFrames(pid)
+			lines, _, _ = pythonFrames(pid)
 		}
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-		again, err := pythonFrames(pid)
+		again, _, err := pythonFrames(pid)
 		require.NoError(t, err, name)
 		require.Equal(t, lines, again, name)
 		require.Equal(t, "ждать (<string>:18)", lines[1], name)
@@ -102,7 +103,7 @@ func TestPythonFrames(t *testing.T) {
 		_ = c.Wait()
 		_, err = p.settle()
 		require.ErrorIs(t, err, io.EOF, name)
-		_, err = pythonFrames(pid)
+		_, _, err = pythonFrames(pid)
 		require.Error(t, err, name)
 	}
 }
@@ -141,7 +142,7 @@ func TestPythonMemoryOfAnotherProgram(t *testing.T) {
 	p.err = nil
 	p.learn("10")
 	require.ErrorIs(t, p.err, errVersion)
-	_, err = pythonFrames(os.Getpid())
+	_, _, err = pythonFrames(os.Getpid())
 	require.ErrorIs(t, err, errVersion)
 }
 
@@ -160,35 +161,46 @@ thread.join()
 `).Process.Pid
 		for text := ""; !strings.Contains(text, "\nin another thread: work (<string>:4)\n"); {
 			require.NoError(t, t.Context().Err(), text)
-			lines, _ := pythonFrames(pid)
+			lines, _, _ := pythonFrames(pid)
 			text = strings.Join(lines, "\n")
 		}
 	}
 }
 
-// The wait for an operation that PyTorch began has no frame. Here it is a read.
-func TestPythonWaitsForWork(t *testing.T) {
+// Waits of PyTorch and mpi4py have no frames. Here they are reads.
+func TestPythonAwaits(t *testing.T) {
 	testneeds.Program(t, testneeds.LayerPython, "python3")
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(dir+"/libtorch_cpu.so", make([]byte, 8), 0o600))
-	program := dir + "/train.py"
-	require.NoError(t, os.WriteFile(program, []byte(`import mmap, sys
-with open(sys.argv[1], "r+b") as f: torch = mmap.mmap(f.fileno(), 0)
-class Work: wait = sys.stdin.read
-def step(work):
+	for _, row := range []struct{ library, line, call string }{
+		{"libtorch_cpu.so", "work.wait()", torchWait},
+		{"mpi4py/MPI.so", "total = comm.Allreduce(-1)", "Allreduce (mpi4py)"},
+		{"mpi4py/MPI.so", "total = comm.Allreduce(int(-1))", ""},
+		{"mpi4py/MPI.so", "work.wait_for(-1)", ""},
+	} {
+		dir := t.TempDir()
+		library := filepath.Join(dir, row.library)
+		require.NoError(t, os.MkdirAll(filepath.Dir(library), 0o700))
+		require.NoError(t, os.WriteFile(library, make([]byte, 8), 0o600))
+		program := dir + "/train.py"
+		require.NoError(t, os.WriteFile(program, []byte(`import mmap, sys
+with open(sys.argv[1], "r+b") as f: library = mmap.mmap(f.fileno(), 0)
+class Work: wait = wait_for = Allreduce = sys.stdin.read
+def step(work, comm):
     sys.stdout.write("x" * 10); sys.stdout.flush()
-    work.wait()
-step(Work)
+    `+row.line+`
+step(Work, Work)
 `), 0o600))
-	for _, name := range pythons() {
-		pid := startPython(t, name, "import runpy, sys; sys.argv = ['', '"+dir+"/libtorch_cpu.so']; runpy.run_path('"+
-			program+"')").Process.Pid
-		var lines []string
-		for len(lines) == 0 || lines[0] != torchWait {
-			require.NoError(t, t.Context().Err(), lines)
-			lines, _ = pythonFrames(pid)
+		for _, name := range pythons() {
+			pid := startPython(t, name, "import runpy, sys; sys.argv = ['', '"+library+"']; runpy.run_path('"+
+				program+"')").Process.Pid
+			lines, call := []string{""}, ""
+			for lines[0] != "step (train.py:6)" {
+				require.NoError(t, t.Context().Err(), lines)
+				if lines, call, _ = pythonFrames(pid); len(lines) == 0 {
+					lines = []string{""}
+				}
+			}
+			require.Equal(t, row.call, call, name)
 		}
-		require.Equal(t, "step (train.py:6)", lines[1], name)
 	}
 }
 

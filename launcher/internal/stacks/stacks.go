@@ -52,21 +52,24 @@ func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "
 
 // PythonStack returns the frames of a Python program's main thread, innermost first, without stopping it: from its
 // memory, or for a version that gorun does not know from py-spy. Calls of mpi4py are no frames; they come from
-// eu-stack, which stops the program for some milliseconds. obstacle says what to do without frames or such a call.
+// eu-stack, which stops the program for some milliseconds, or else from the program's text. obstacle says what to do
+// without frames or such a call.
 func PythonStack(ctx context.Context, pid int) (lines []string, obstacle string) {
 	const aim = " to see Python's frames"
-	lines, err := pythonFrames(pid)
+	lines, call, err := pythonFrames(pid)
 	switch {
 	case errors.Is(err, os.ErrPermission):
 		return nil, allow(pid) + aim
 	case !errors.Is(err, errVersion):
 		maps, _ := os.ReadFile(file(pid, "maps"))
-		if !strings.Contains(string(maps), "/mpi4py/") {
-			return lines, ""
+		if call != torchWait && strings.Contains(string(maps), "/mpi4py/") {
+			var text string
+			if text, obstacle = euStack(ctx, pid, "-m"); obstacle == "" {
+				call = mpi4pyCall(text)
+			}
 		}
-		text, obstacle := euStack(ctx, pid, "-m")
-		if call := mpi4pyCall(text); call != "" {
-			lines = append([]string{call}, lines...)
+		if call != "" {
+			lines, obstacle = append([]string{call}, lines...), ""
 		}
 		return lines, obstacle
 	}
@@ -121,6 +124,9 @@ func euStack(ctx context.Context, pid int, options ...string) (text, obstacle st
 	return string(out), ""
 }
 
+// mpi4pyFrame follows the name of mpi4py's function in a frame.
+const mpi4pyFrame = " (mpi4py)"
+
 // mpi4pyCall returns the call of mpi4py in what eu-stack prints: "allreduce (mpi4py)".
 //
 //	#7  0x00007f0be1a8a7ba __pyx_pw_6mpi4py_3MPI_4Comm_293allreduce - /home/me/.venv/lib/…
@@ -129,7 +135,7 @@ func mpi4pyCall(text string) string {
 	if name, _, _ = strings.Cut(name, " "); !found {
 		return ""
 	}
-	return name[strings.LastIndexAny(name, "0123456789")+1:] + " (mpi4py)"
+	return name[strings.LastIndexAny(name, "0123456789")+1:] + mpi4pyFrame
 }
 
 // nativeFrames reads what eu-stack prints. What MPI and the C library do within their functions is left out.
