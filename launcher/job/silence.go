@@ -154,8 +154,10 @@ type HangWatch struct {
 	suspected, said bool
 }
 
-// hangChecks is how many checks the shorter limit has.
-const hangChecks = 4
+const (
+	hangChecks = 4                // that the shorter limit has at least
+	longTick   = 10 * time.Second // a hang is noticed up to one tick late
+)
 
 // NewHangWatch returns a watch, nil if there is nothing to watch for.
 func NewHangWatch(suspect, limit time.Duration, onHang OnHang) *HangWatch {
@@ -163,7 +165,8 @@ func NewHangWatch(suspect, limit time.Duration, onHang OnHang) *HangWatch {
 	if shorter <= 0 {
 		return nil
 	}
-	return &HangWatch{Tick: max(shorter/hangChecks, 1), Suspect: suspect, Limit: limit, Busy: onHang == HangStopBusy}
+	tick := max(min(shorter/hangChecks, longTick), 1)
+	return &HangWatch{Tick: tick, Suspect: suspect, Limit: limit, Busy: onHang == HangStopBusy}
 }
 
 // HangVerdict is what a check results in.
