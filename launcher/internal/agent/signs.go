@@ -13,8 +13,8 @@ import (
 	nvml "gorun/placement/nvml/worker"
 )
 
-// networkBytes counts what has passed through all network interfaces of this host, with loopback: ranks of one host
-// use that, too. An InfiniBand port counts words of 4 bytes.
+// networkBytes counts what has passed through all network interfaces of this host but loopback, which other jobs use,
+// too, and where the ranks' own sockets count. An InfiniBand port counts words of 4 bytes.
 func networkBytes() (sum int64) {
 	for pattern, unit := range map[string]int64{
 		"/sys/class/net/*/statistics/[rt]x_bytes":                 1,
@@ -23,6 +23,9 @@ func networkBytes() (sum int64) {
 	} {
 		files, _ := filepath.Glob(pattern) // the pattern is good
 		for _, file := range files {
+			if strings.Contains(file, "/net/lo/") {
+				continue
+			}
 			text, _ := os.ReadFile(file) // 0 where a port has no counter
 			n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 			sum += unit * n

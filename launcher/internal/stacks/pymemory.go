@@ -114,8 +114,8 @@ func pythonFrames(pid int) (lines []string, call string, err error) {
 const torchWait = "Work.wait (torch/distributed/distributed_c10d)"
 
 // mpiWaits are mpi4py's methods that wait for other ranks, in small letters.
-var mpiWaits = strings.Fields("allgather allgatherv allreduce alltoall alltoallv alltoallw barrier bcast exscan gather " +
-	"gatherv mprobe probe recv reduce reduce_scatter scan scatter scatterv send sendrecv ssend wait waitall")
+var mpiWaits = strings.Fields("allgather allgatherv allreduce alltoall alltoallv alltoallw barrier bcast exscan " +
+	"gather gatherv mprobe probe recv reduce reduce_scatter scan scatter scatterv send sendrecv ssend wait waitall")
 
 // awaits returns the frame of the function that waits for other ranks, if the line that a program executes calls one
 // of PyTorch or mpi4py: they are C++ and C, which have no frames of Python. Lines with other calls prove nothing.
