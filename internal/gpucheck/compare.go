@@ -75,7 +75,7 @@ func joined(wrong []string) error {
 	return errors.New(strings.Join(wrong, "\n"))
 }
 
-// gpu has what both nvidia-smi -q and gorun topo --json report.
+// gpu has what both nvidia-smi --query-gpu and gorun topo --json report.
 type gpu struct {
 	PCI    string   `json:"pci_address"`
 	Name   string   `json:"name"`
@@ -98,34 +98,16 @@ func gorunGPUs(text string) ([]gpu, error) {
 	return report.Machine.GPUs, err
 }
 
-// parseQuery reads the output of nvidia-smi -q.
+// parseQuery reads the rows "ADDRESS, NAME, UUID, MEMORY MiB" of nvidia-smi, with addresses such as 00000000:1B:00.0.
 func parseQuery(text string) (all []gpu) {
-	section := ""
 	for line := range strings.Lines(text) {
-		key, value, isValue := strings.Cut(strings.TrimSpace(line), " : ")
-		key = strings.TrimSpace(key)
-		if address, isGPU := strings.CutPrefix(key, "GPU "); isGPU && line[0] == 'G' && strings.Count(address, ":") == 2 {
-			if domain, rest, _ := strings.Cut(strings.ToLower(address), ":"); len(domain) == 8 {
-				address = strings.TrimPrefix(domain, "0000") + ":" + rest
-			}
-			all = append(all, gpu{PCI: address})
-		}
-		if !isValue {
-			section = key
-		}
-		if len(all) == 0 || !isValue {
+		fields := strings.Split(strings.TrimSpace(line), ", ")
+		if len(fields) != 4 {
 			continue
 		}
-		g := &all[len(all)-1]
-		switch {
-		case key == "Product Name":
-			g.Name = value
-		case key == "GPU UUID":
-			g.UUID = value
-		case section == "FB Memory Usage" && key == "Total":
-			mebibytes, _ := strconv.ParseInt(strings.TrimSuffix(value, " MiB"), 10, 64)
-			g.Memory = mebibytes << 20
-		}
+		mebibytes, _ := strconv.ParseInt(strings.TrimSuffix(fields[3], " MiB"), 10, 64)
+		address := strings.TrimPrefix(strings.ToLower(fields[0]), "0000")
+		all = append(all, gpu{PCI: address, Name: fields[1], UUID: fields[2], Memory: mebibytes << 20})
 	}
 	return all
 }

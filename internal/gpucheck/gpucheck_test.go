@@ -103,21 +103,7 @@ func TestSameMatrix(t *testing.T) {
 	require.ErrorContains(t, sameMatrix([]string{"Failed to initialize NVML", gorunMatrix}), "no matrix")
 }
 
-const smiQuery = `==============NVSMI LOG==============
-
-Driver Version                            : 550.54.15
-Attached GPUs                             : 1
-GPU 00000000:1B:00.0
-    Product Name                          : NVIDIA H100 80GB HBM3
-    MIG Mode
-        Current                           : Disabled
-    GPU UUID                              : GPU-5d4f
-    FB Memory Usage
-        Total                             : 81559 MiB
-        Used                              : 0 MiB
-    BAR1 Memory Usage
-        Total                             : 131072 MiB
-`
+const smiQuery = "00000000:1B:00.0, NVIDIA H100 80GB HBM3, GPU-5d4f, 81559 MiB\n"
 
 func TestSameGPUs(t *testing.T) {
 	require.Equal(t, []gpu{{PCI: "0000:1b:00.0", Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-5d4f", Memory: 81559 << 20}},

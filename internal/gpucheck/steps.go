@@ -20,7 +20,9 @@ done
 var steps = []step{
 	{name: "The machine", commands: []string{"uname -a; bin/gorun version; bin/gorun-gpu version; nvidia-smi"}},
 	{name: "Discovery: topo -m", commands: []string{"nvidia-smi topo -m", "bin/gorun topo"}, check: sameMatrix},
-	{name: "Discovery: -q", commands: []string{"nvidia-smi -q", "bin/gorun topo --json"}, check: sameGPUs},
+	{name: "Discovery: query", check: sameGPUs, commands: []string{
+		"nvidia-smi --query-gpu=pci.bus_id,name,uuid,memory.total --format=csv,noheader", "bin/gorun topo --json",
+	}},
 	{name: "Notes of discovery", commands: []string{"bin/gorun topo --impact --model-size 7.5GB"}},
 	{
 		name: "MIG", check: sameParts,
