@@ -22,8 +22,8 @@ const WireVersion = wire.Version
 // ServeAgent makes this process the agent of one node: it starts and ends ranks for the head at the
 // other end of in and out, and returns when the connection has ended and nothing of the job is left
 // here. The process must exist for that alone; see [AsWholeProcess].
-func ServeAgent(in, out *os.File, options ...Option) error {
-	_, cfg, err := standaloneAgent(options)
+func ServeAgent(in, out *os.File, o Options) error {
+	_, cfg, err := standaloneAgent(o)
 	if err != nil {
 		return err
 	}
@@ -31,13 +31,10 @@ func ServeAgent(in, out *os.File, options ...Option) error {
 }
 
 // standaloneAgent is for a process that is an agent and nothing else.
-func standaloneAgent(options []Option) (*call, agent.Config, error) {
-	c := &call{}
-	for _, o := range options {
-		o(&c.settings)
-	}
+func standaloneAgent(o Options) (*call, agent.Config, error) {
+	c := &call{settings: settings{Options: o}}
 	cfg, err := agent.Standalone(agent.Config{
-		Executable: c.settings.executable, NVML: c.settings.nvml, Version: version.String(),
+		Executable: c.settings.Executable, NVML: c.settings.NVML, Version: version.String(),
 	})
 	c.spec.Environ = cfg.Environ
 	return c, cfg, err
@@ -45,9 +42,9 @@ func standaloneAgent(options []Option) (*call, agent.Config, error) {
 
 // JoinAgent is [ServeAgent] for an agent that a resource manager starts, together with those of all
 // other nodes. It reads from file, or from in if file is "", where its head is. It reports signals
-// of [WithSignals] to the head, since the resource manager sends them to the ranks, too.
-func JoinAgent(in *os.File, file string, options ...Option) error {
-	c, cfg, err := standaloneAgent(options)
+// of o.Signals to the head, since the resource manager sends them to the ranks, too.
+func JoinAgent(in *os.File, file string, o Options) error {
+	c, cfg, err := standaloneAgent(o)
 	if err != nil {
 		return err
 	}

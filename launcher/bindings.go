@@ -16,7 +16,7 @@ func (s *session) reportBindings() {
 	spec, drawn := s.spec.Place, ""
 	for _, n := range s.active {
 		if spec.Machine {
-			picture := draw.Picture(n.machine(), nil, draw.Style{ASCII: s.settings.ascii})
+			picture := draw.Picture(n.machine(), nil, draw.Style{ASCII: s.settings.ASCII})
 			if picture != drawn { // once for consecutive equal nodes
 				s.notifyOf(n, picture)
 			}
@@ -24,7 +24,7 @@ func (s *session) reportBindings() {
 		}
 		if spec.Report {
 			s.notifyOf(n, draw.Placements(n.machine(), ranksOn(s.plan, n.number), draw.Style{
-				ASCII: s.settings.ascii, Width: draw.DefaultWidth - len(noticePrefix),
+				ASCII: s.settings.ASCII, Width: draw.DefaultWidth - len(noticePrefix),
 			}))
 		}
 		if spec.ReportOpenMPI {

@@ -19,7 +19,7 @@ func (s *session) connect(ctx context.Context) error {
 	if s.spec.Join != nil {
 		return s.meetNodes(ctx)
 	}
-	if s.settings.offline {
+	if s.settings.Offline {
 		return nil
 	}
 	list := s.listNodes()
@@ -75,7 +75,7 @@ func (s *session) connectByEngine(ctx context.Context, list []hosts.Host) error 
 // showProgress reports progress until end is called.
 func (s *session) showProgress(list []hosts.Host) (end func()) {
 	s.progress = newProgress(list)
-	return s.settings.progress(s.progress)
+	return s.settings.Progress(s.progress)
 }
 
 func (s *session) connectTo(ctx context.Context, n *node) (err error) {

@@ -43,8 +43,8 @@ func (s *settings) consoleConfig(o job.OutputSpec) output.Config {
 	return output.Config{
 		Pattern:   pattern,
 		Merge:     o.Merge,
-		Stdout:    destination(s.stdout, s.colour[0]),
-		Stderr:    destination(s.stderr, s.colour[1]),
+		Stdout:    destination(s.Stdout, s.Colour[0]),
+		Stderr:    destination(s.Stderr, s.Colour[1]),
 		Label:     output.Label(o.Label),
 		Template:  template,
 		Show:      localRankFilter(o.ShowLocalRanks),

@@ -15,7 +15,7 @@ import (
 // job.AtStart for what only a start can tell.
 func (s *session) decide() error {
 	find := s.queryNodes
-	if s.settings.offline {
+	if s.settings.Offline {
 		find = s.assumeNodes
 	}
 	if err := find(); err != nil {
@@ -44,7 +44,7 @@ func (s *session) decide() error {
 		rand.Read(s.key) // never fails
 	}
 	if err := s.makePlan(opened); err != nil {
-		if s.settings.offline {
+		if s.settings.Offline {
 			s.settings.notify("--offline: CPUs and GPUs of hosts are unknown")
 		}
 		return err
@@ -109,7 +109,7 @@ func (s *session) reportPlan() {
 		s.settings.notify(warning)
 	}
 	if s.dryRun {
-		s.plan.Offline = s.settings.offline
+		s.plan.Offline = s.settings.Offline
 		s.plan.UsesMPI = s.anyProgramHere(program.UsesMPI)
 		for _, note := range s.ncclExportNotes() {
 			s.settings.notify(note)
@@ -117,7 +117,7 @@ func (s *session) reportPlan() {
 	}
 	s.warnUnreadNames()
 	s.reportBindings()
-	s.settings.planned(s.plan)
+	s.settings.Planned(s.plan)
 	if l := s.plan.Logs; !s.dryRun && l != nil && l.Files() && s.spec.Output.LogDir == "" &&
 		(!l.Named() || s.spec.Output.LogsByRank) {
 		s.settings.notify("log files are in " + l.Dir) // a temporary directory

@@ -29,9 +29,9 @@ func (h *head) newStdio(p *job.Plan) wire.Stdio {
 	isLocal := func(rank int) bool { return h.nodes[p.Ranks[rank].Node].served != nil }
 	io := wire.Stdio{Direct: -1, PTY: out.PTY, Forward: out.LogsToHead && p.Logs != nil}
 	if out.PTY {
-		io.Cols, io.Rows = terminalSize(h.settings.stdout)
+		io.Cols, io.Rows = terminalSize(h.settings.Stdout)
 	}
-	in := h.settings.stdin
+	in := h.settings.Stdin
 	switch {
 	case in == nil || request.Kind == job.StdinNone:
 	case numRanks == 1 && isLocal(0) && h.passesTerminal():
@@ -54,8 +54,8 @@ func (h *head) newStdio(p *job.Plan) wire.Stdio {
 // process its output.
 func (c *call) passesTerminal() bool {
 	o := c.spec.Output
-	return isTerminal(c.settings.stdin) && isTerminal(c.settings.stdout) && isTerminal(c.settings.stderr) &&
-		foreground(c.settings.stdin) && !o.PTY && c.spec.HangTimeout == 0 && o.Label != job.LabelAlways && o.LogDir == "" &&
+	return isTerminal(c.settings.Stdin) && isTerminal(c.settings.Stdout) && isTerminal(c.settings.Stderr) &&
+		foreground(c.settings.Stdin) && !o.PTY && c.spec.HangTimeout == 0 && o.Label != job.LabelAlways && o.LogDir == "" &&
 		!o.Tee.Any() && !o.Redirect.Any() && o.ShowLocalRanks == nil && !o.Merge
 }
 
@@ -70,7 +70,7 @@ func terminalSize(w any) (cols, rows int) {
 
 // resize forwards the terminal's size to the console and to pseudo-terminals.
 func (h *head) resize() {
-	cols, rows := terminalSize(h.settings.stdout)
+	cols, rows := terminalSize(h.settings.Stdout)
 	h.console.Resize(cols)
 	if h.stdio.PTY {
 		h.broadcast(&wire.Resize{Rows: rows, Cols: cols})

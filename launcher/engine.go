@@ -50,7 +50,7 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 			Hint: "put the files where all nodes see them, or add `--engine none` to use SSH",
 		}
 	}
-	program := cmp.Or(s.spec.Reach.Agent, s.settings.executable)
+	program := cmp.Or(s.spec.Reach.Agent, s.settings.Executable)
 	if program == "" {
 		var err error
 		if program, err = os.Executable(); err != nil {

@@ -37,9 +37,9 @@ const (
 // beManaged runs as `gorun agent join`.
 func beManaged() {
 	_, file, _ := strings.Cut(os.Args[len(os.Args)-1], ":")
-	err := launcher.JoinAgent(os.Stdin, file, launcher.WithSignals(func(ch chan<- os.Signal) {
+	err := launcher.JoinAgent(os.Stdin, file, with(withSignals(func(ch chan<- os.Signal) {
 		signal.Notify(ch, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGCONT)
-	}))
+	})))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gorun:", err)
 		os.Exit(125)
@@ -189,7 +189,7 @@ func TestOneCommandStartsAllAgents(t *testing.T) {
 func TestCheckHostsOfManager(t *testing.T) {
 	s := managed(t, "", "place")
 	s.Apps = nil
-	r, err := launcher.CheckHosts(t.Context(), s)
+	r, err := launcher.CheckHosts(t.Context(), s, launcher.Options{})
 	require.NoError(t, err)
 	require.Len(t, r.Hosts, 3)
 	for _, h := range r.Hosts {
@@ -197,7 +197,7 @@ func TestCheckHostsOfManager(t *testing.T) {
 	}
 	s = managed(t, "refuses", "place")
 	s.Apps = nil
-	r, err = launcher.CheckHosts(t.Context(), s)
+	r, err = launcher.CheckHosts(t.Context(), s, launcher.Options{})
 	require.NoError(t, err)
 	require.Len(t, r.Problems, 1)
 	assert.Contains(t, r.Problems[0].Text, "Unable to create step for job 7: Requested nodes are busy")
@@ -245,7 +245,7 @@ func TestMissingAgents(t *testing.T) {
 			if mode == "incomplete" || mode == "forger" {
 				s.Reach.Timeout = time.Second
 			}
-			_, err := launcher.Run(t.Context(), own(t, s))
+			_, err := launcher.Run(t.Context(), own(t, s), launcher.Options{})
 			var failed *launcher.Error
 			require.ErrorAs(t, err, &failed)
 			assert.Equal(t, job.ExitLauncher, failed.Code)
@@ -258,7 +258,7 @@ func TestMissingAgents(t *testing.T) {
 func TestMissingCommand(t *testing.T) {
 	s := managed(t, "", "place")
 	s.Reach.Engine.Once = []string{filepath.Join(t.TempDir(), "srun")}
-	_, err := launcher.Run(t.Context(), own(t, s))
+	_, err := launcher.Run(t.Context(), own(t, s), launcher.Options{})
 	require.ErrorContains(t, err, "no such file")
 }
 
@@ -278,7 +278,7 @@ func TestManagerEndsJob(t *testing.T) {
 		}
 		hurt <- errors.Join(err, syscall.Kill(number, syscall.SIGUSR2))
 	})
-	result, err := launcher.Run(t.Context(), own(t, s), launcher.WithOutput(out, io.Discard))
+	result, err := launcher.Run(t.Context(), own(t, s), with(withOutput(out, io.Discard)))
 	require.NoError(t, err)
 	require.NoError(t, <-hurt)
 	assert.Equal(t, job.CauseEngine, result.Cause)
@@ -291,7 +291,7 @@ func TestAgentsEndWithHead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := managed(t, "incomplete", "place")
 	s.Reach.Timeout = time.Minute
-	_, err := launcher.Run(ctx, own(t, s), launcher.WithProgress(func(p *launcher.Progress) func() {
+	_, err := launcher.Run(ctx, own(t, s), with(withProgress(func(p *launcher.Progress) func() {
 		watch := time.NewTicker(time.Millisecond)
 		over := make(chan struct{})
 		go func() {
@@ -308,6 +308,6 @@ func TestAgentsEndWithHead(t *testing.T) {
 			}
 		}()
 		return func() { watch.Stop(); close(over) }
-	}))
+	})))
 	require.ErrorContains(t, err, "context canceled")
 }

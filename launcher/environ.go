@@ -54,16 +54,16 @@ func workingDir() string {
 
 // findExecutable finds a program for the guard to run.
 func (c *call) findExecutable() error {
-	if c.settings.executable != "" || mainCalled {
+	if c.settings.Executable != "" || mainCalled {
 		return nil
 	}
 	path, err := exec.LookPath("gorun")
 	if err != nil {
 		return &Error{
 			Code: job.ExitLauncher, Text: "no program for the job's guard process",
-			Hint: "call launcher.Main() first thing in main, pass launcher.WithExecutable, or put gorun into PATH",
+			Hint: "call launcher.Main() first thing in main, set Executable in launcher.Options, or put gorun into PATH",
 		}
 	}
-	c.settings.executable = path
+	c.settings.Executable = path
 	return nil
 }

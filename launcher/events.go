@@ -14,17 +14,17 @@ import (
 
 // emit reports an event at this host, or at its own time.
 func (s *settings) emit(e record.Event) {
-	if s.events != nil {
+	if s.Events != nil {
 		if e.At.IsZero() {
 			e.At = time.Now()
 		}
-		s.events(e)
+		s.Events(e)
 	}
 }
 
 // emitEvent emits what the supervisor receives.
 func (h *head) emitEvent(ev job.Event) {
-	if h.settings.events == nil {
+	if h.settings.Events == nil {
 		return
 	}
 	p := h.plan.Load()
@@ -71,10 +71,10 @@ const maxLastLines = 2 << 20
 
 // reportLastLines implements WithLastLines.
 func (h *head) reportLastLines() {
-	if h.settings.lastLines == nil {
+	if h.settings.LastLines == nil {
 		return
 	}
-	h.settings.lastLines(h.allTails())
+	h.settings.LastLines(h.allTails())
 }
 
 // allTails returns the last lines of each rank.

@@ -37,7 +37,7 @@ func (h *head) collectFailure() {
 		return
 	default:
 	}
-	if h.settings.evidence == nil || h.evidence.collected.Swap(true) {
+	if h.settings.Evidence == nil || h.evidence.collected.Swap(true) {
 		return
 	}
 	answers := h.queries.begin(h, queryEvidence)
@@ -55,7 +55,7 @@ func (h *head) collectFailure() {
 
 // collectHang collects evidence before a job that hangs is stopped.
 func (h *head) collectHang(hang *job.Hang) {
-	if h.settings.evidence == nil {
+	if h.settings.Evidence == nil {
 		return
 	}
 	h.evidence.collected.Store(h.spec.OnHang != job.HangReport)
@@ -74,7 +74,7 @@ func (h *head) collectHang(hang *job.Hang) {
 
 // collectSuspicion collects evidence on a job that may hang, while it runs on.
 func (h *head) collectSuspicion() {
-	if h.settings.evidence != nil {
+	if h.settings.Evidence != nil {
 		h.collect(func(c collection) { c.all(context.Background()) })
 	}
 }
@@ -87,7 +87,7 @@ func (h *head) collect(gather func(collection)) {
 	h.evidence.begun = append(h.evidence.begun, ended)
 	go func() {
 		defer close(ended)
-		if add := h.settings.evidence(); add != nil {
+		if add := h.settings.Evidence(); add != nil {
 			gather(collection{h, add})
 			add(registry.File{})
 		}

@@ -25,11 +25,11 @@ const (
 // Examine looks at the hosts of a spec for what package doctor judges, at all in parallel, or at
 // this host if the spec names none. It starts no rank and writes nothing. It uses the same parts of
 // the spec as [CheckHosts]. An error is an *Error and means that no host was looked at.
-func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster, error) {
+func Examine(ctx context.Context, spec Spec, o Options) (*doctor.Cluster, error) {
 	if len(spec.Hosts) == 0 {
 		spec.Hosts = append(spec.Hosts, thisHost)
 	}
-	c := newHostsCheck(spec, options)
+	c := newHostsCheck(spec, o)
 	c.settings.answerLimit = min(c.settings.answerLimit, examineLimit)
 	c.settings.loginLimit = examineLogin
 	c.inspect = true

@@ -51,7 +51,7 @@ func TestHeartbeatsWhileOthersAreReached(t *testing.T) {
 		return received{conn, writes}, err
 	})
 	s := onHosts(launcher.Spec{Heartbeat: 50 * time.Millisecond}, "node1", "late")
-	c, err := launcher.Examine(t.Context(), s, reach)
+	c, err := launcher.Examine(t.Context(), s, with(reach))
 	require.NoError(t, err)
 	require.Len(t, c.Unreached, 1)
 	assert.Equal(t, "it is gone", c.Unreached[0].Text)
@@ -73,7 +73,7 @@ func TestExamine(t *testing.T) {
 		return startAgent(nil, h)
 	})
 	s := onHosts(launcher.Spec{Apps: []job.App{{Program: program}}}, "node1", "gone", "node2", "mute")
-	c, err := launcher.Examine(t.Context(), s, reach, launcher.WithAskLimit(6*time.Second))
+	c, err := launcher.Examine(t.Context(), s, with(reach, launcher.WithAskLimit(6*time.Second)))
 	require.NoError(t, err)
 	assert.Equal(t, 4, c.Asked)
 	assert.Equal(t, program, c.Program)
@@ -105,7 +105,7 @@ func TestExamine(t *testing.T) {
 
 // Without a host list, Examine inspects the local host.
 func TestExamineThisHost(t *testing.T) {
-	c, err := launcher.Examine(t.Context(), launcher.Spec{Dir: "/no/such/directory"})
+	c, err := launcher.Examine(t.Context(), launcher.Spec{Dir: "/no/such/directory"}, launcher.Options{})
 	require.NoError(t, err)
 	require.Len(t, c.Hosts, 1)
 	h := c.Hosts[0]

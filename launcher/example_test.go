@@ -13,7 +13,7 @@ func ExampleRun() {
 	result, err := launcher.Run(context.Background(), launcher.Spec{
 		Apps:    []job.App{{Program: "echo", Args: []string{"hello"}}},
 		PerNode: job.Count{Kind: job.CountFixed, N: 2},
-	})
+	}, launcher.Options{})
 	if err != nil {
 		fmt.Println(err) // no rank has started
 		return
@@ -30,7 +30,7 @@ func ExampleRun_failure() {
 	result, err := launcher.Run(context.Background(), launcher.Spec{
 		Apps:    []job.App{{Program: "sh", Args: []string{"-c", "test $RANK != 1"}}},
 		PerNode: job.Count{Kind: job.CountFixed, N: 2},
-	})
+	}, launcher.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -40,7 +40,8 @@ func ExampleRun_failure() {
 }
 
 func ExampleError() {
-	_, err := launcher.Run(context.Background(), launcher.Spec{Apps: []job.App{{Program: "./missing"}}})
+	spec := launcher.Spec{Apps: []job.App{{Program: "./missing"}}}
+	_, err := launcher.Run(context.Background(), spec, launcher.Options{})
 	if e, ok := errors.AsType[*launcher.Error](err); ok {
 		fmt.Println("exit code", e.Code)
 	}
@@ -51,7 +52,7 @@ func ExamplePlan() {
 	plan, err := launcher.Plan(context.Background(), launcher.Spec{
 		Apps:    []job.App{{Program: "echo"}},
 		PerNode: job.Count{Kind: job.CountFixed, N: 2},
-	})
+	}, launcher.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

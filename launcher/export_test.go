@@ -19,10 +19,12 @@ func (r Reach) reach(ctx context.Context, h hosts.Host) (agentStream, error) {
 func (Reach) close() {}
 
 // WithReach replaces SSH.
-func WithReach(r Reach) Option { return func(s *settings) { s.reacher = r } }
+func WithReach(r Reach) func(*Options) { return func(o *Options) { o.reacher = r } }
 
 // WithAskLimit sets the time limit for an answer to a check.
-func WithAskLimit(limit time.Duration) Option { return func(s *settings) { s.answerLimit = limit } }
+func WithAskLimit(limit time.Duration) func(*Options) {
+	return func(o *Options) { o.answerLimit = limit }
+}
 
 // Cleaned exports printableJSON to tests.
 var Cleaned = printableJSON

@@ -177,7 +177,7 @@ type fakeJob struct {
 func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
 	t.Helper()
 	j := &fakeJob{ended: make(chan struct{})}
-	s := newSession(Spec{}, []Option{WithOutput(io.Discard, io.Discard)})
+	s := newSession(Spec{}, Options{Stdout: io.Discard, Stderr: io.Discard})
 	s.spec = Spec{
 		Apps: []job.App{{Program: "/home/alice/sleep"}}, PerNode: job.Count{Kind: job.CountFixed, N: 1}, MPI: mpi,
 		Grace:   time.Second,

@@ -99,7 +99,7 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 		}
 		h.chaos.started(h)
 	}
-	if !all || h.settings.started == nil {
+	if !all || h.settings.Started == nil {
 		return nil
 	}
 	p := h.plan.Load()
@@ -109,7 +109,7 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 		pids[i] = h.sup.PID(i)
 	}
 	h.mu.Unlock()
-	h.settings.started(p, pids)
+	h.settings.Started(p, pids)
 	return nil
 }
 

@@ -181,7 +181,7 @@ func TestFakeAgents(t *testing.T) {
 // The store must be on its node's own address: ranks of all nodes connect to it.
 func TestOpenedElsewhere(t *testing.T) {
 	own, other := netip.MustParseAddr("10.0.0.1"), "10.6.6.6:29500"
-	s := newSession(Spec{}, nil)
+	s := newSession(Spec{}, Options{})
 	s.nodes = []*node{{name: "node0", addresses: []netip.Addr{own}}, {name: "node1"}}
 	s.masterAddr = "10.0.0.1"
 	for _, o := range []spec.Opened{
@@ -373,7 +373,7 @@ func TestHostileAgentFloodsOutput(t *testing.T) {
 	for _, stream := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			j := newFakeJob(t, wire.PeerSSH, job.MPIAuto)
-			j.session.settings.stdout, j.session.settings.stderr = held{j.ended}, held{j.ended}
+			j.session.settings.Stdout, j.session.settings.Stderr = held{j.ended}, held{j.ended}
 			a := j.hostile()
 			a.attack, a.floods = atStart, wire.AppendOutput(nil, 2, stream, bytes.Repeat([]byte("line\n"), 12<<10))
 			r, err := j.run(context.Background())

@@ -46,7 +46,7 @@ func TestHostileJoiner(t *testing.T) {
 						NodeRank: 0, NumNodes: 2, Addr: "127.0.0.1", Port: port, Token: c.text,
 						Insecure: c.insecure,
 					}, Output: job.OutputSpec{LogDir: os.DevNull},
-				}, WithOutput(io.Discard, io.Discard))
+				}, Options{Stdout: io.Discard, Stderr: io.Discard})
 				over <- err
 			}()
 			self := join.Hello{NumNodes: 2, NodeRank: 1, Host: "elsewhere"}

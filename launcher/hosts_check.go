@@ -34,8 +34,8 @@ var basics = []string{
 // CheckHosts looks at the hosts of a spec as a job would find them, at all in parallel, and starts
 // no rank. It uses Hosts, Reach, Environ, Dir and the first of Apps, if any. Problems of hosts are
 // in the report; an error is an *Error and means that no host was looked at.
-func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport, error) {
-	c := newHostsCheck(spec, options)
+func CheckHosts(ctx context.Context, spec Spec, o Options) (*HostsReport, error) {
+	c := newHostsCheck(spec, o)
 	if err := c.run(ctx); err != nil {
 		return nil, err
 	}
@@ -68,9 +68,9 @@ func (c *hostsCheck) judge() {
 	}
 }
 
-func newHostsCheck(spec Spec, options []Option) *hostsCheck {
-	options = append([]Option{func(s *settings) { s.answerLimit = answerTimeout }}, options...)
-	return &hostsCheck{session: newSession(spec, options)}
+func newHostsCheck(spec Spec, o Options) *hostsCheck {
+	o.answerLimit = cmp.Or(o.answerLimit, answerTimeout)
+	return &hostsCheck{session: newSession(spec, o)}
 }
 
 func (c *hostsCheck) run(ctx context.Context) error {

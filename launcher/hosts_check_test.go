@@ -20,10 +20,10 @@ import (
 
 // check examines hosts whose agents are processes of the test binary. Hosts named "gone" are unreachable, and hosts
 // named "mute" never answer.
-func check(t *testing.T, s launcher.Spec, options ...launcher.Option) *launcher.HostsReport {
+func check(t *testing.T, s launcher.Spec, options ...option) *launcher.HostsReport {
 	t.Helper()
 	options = append(
-		[]launcher.Option{launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
+		[]option{launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 			switch h.Name {
 			case "gone":
 				return nil, errors.New("it is gone")
@@ -33,7 +33,7 @@ func check(t *testing.T, s launcher.Spec, options ...launcher.Option) *launcher.
 			}
 			return startAgent(nil, h)
 		})}, options...)
-	report, err := launcher.CheckHosts(t.Context(), s, options...)
+	report, err := launcher.CheckHosts(t.Context(), s, with(options...))
 	require.NoError(t, err)
 	return report
 }
@@ -113,14 +113,14 @@ func TestMissingThingsAreProblems(t *testing.T) {
 }
 
 func TestCheckWithoutHosts(t *testing.T) {
-	_, err := launcher.CheckHosts(t.Context(), launcher.Spec{})
+	_, err := launcher.CheckHosts(t.Context(), launcher.Spec{}, launcher.Options{})
 	require.ErrorContains(t, err, "no hosts")
 }
 
 func TestProgress(t *testing.T) {
 	var progress *launcher.Progress
 	ended := false
-	report := check(t, onHosts(launcher.Spec{}, "node1", "gone"), launcher.WithProgress(func(p *launcher.Progress) func() {
+	report := check(t, onHosts(launcher.Spec{}, "node1", "gone"), withProgress(func(p *launcher.Progress) func() {
 		progress = p
 		for _, h := range p.Hosts() {
 			assert.Equal(t, "waiting", h.Step)

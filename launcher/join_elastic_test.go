@@ -80,7 +80,7 @@ func (j *elasticJob) node(tag string, rank int) *elasticNode {
 			}
 			return notice.Text
 		}
-		n.result, n.err = launcher.Run(ctx, s, launcher.WithOutput(&n.out, &n.notice), launcher.WithNotices(say))
+		n.result, n.err = launcher.Run(ctx, s, with(withOutput(&n.out, &n.notice), withNotices(say)))
 	}()
 	return n
 }

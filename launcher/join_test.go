@@ -53,7 +53,7 @@ func together(t *testing.T, role string, nodes int, edit func(node int, s *launc
 				}
 				return n.Text
 			}
-			p.result, p.err = launcher.Run(t.Context(), s, launcher.WithOutput(&p.out, &p.notice), launcher.WithNotices(tell))
+			p.result, p.err = launcher.Run(t.Context(), s, with(withOutput(&p.out, &p.notice), withNotices(tell)))
 		})
 	}
 	all.Wait()

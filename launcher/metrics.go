@@ -19,13 +19,9 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// WithMetrics serves OpenMetrics over HTTP at an address (host:port) while the job runs, at /metrics. A node that joins
-// another one does not.
-func WithMetrics(address string) Option { return func(s *settings) { s.metrics = address } }
-
 // serveMetrics answers scrapes until the session is closed.
 func (s *session) serveMetrics() error {
-	addr := s.settings.metrics
+	addr := s.settings.Metrics
 	if addr == "" || s.joined != nil || s.dryRun {
 		return nil
 	}

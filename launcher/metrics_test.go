@@ -33,9 +33,9 @@ func get(t *testing.T, url string) string {
 }
 
 // measured starts a job with metrics, and returns where they are.
-func measured(t *testing.T, s launcher.Spec, options ...launcher.Option) (url string) {
+func measured(t *testing.T, s launcher.Spec, options ...option) (url string) {
 	urls := make(chan string, 1)
-	options = append(options, launcher.WithMetrics("127.0.0.1:0"), onNotice(func(text string) {
+	options = append(options, func(o *launcher.Options) { o.Metrics = "127.0.0.1:0" }, onNotice(func(text string) {
 		if url, is := strings.CutPrefix(text, "metrics: "); is {
 			urls <- url
 		}
@@ -82,7 +82,7 @@ func TestMetricsOfRestarts(t *testing.T) {
 	defer in.Close()
 	s := specOf("again", 1)
 	s.Restarts = job.Restarts{Max: 1, Delay: time.Millisecond}
-	url := measured(t, s, launcher.WithStdin(in))
+	url := measured(t, s, withStdin(in))
 	require.NoError(t, feed.Close())
 	require.Eventually(t, func() bool {
 		text := get(t, url)

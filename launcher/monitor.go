@@ -47,12 +47,12 @@ type stopRequest struct {
 const maxStopRequests = 8
 
 func newMonitor(c *call) *monitor {
-	if len(c.settings.registry) == 0 && c.settings.metrics == "" {
+	if len(c.settings.Registry) == 0 && c.settings.Metrics == "" {
 		return nil
 	}
 	return &monitor{
 		call: c, began: time.Now(), stopRequested: make(chan stopRequest, maxStopRequests),
-		tried: len(c.settings.registry) == 0,
+		tried: len(c.settings.Registry) == 0,
 	}
 }
 
@@ -129,7 +129,7 @@ func (l *monitor) registerAlone() {
 	}
 	guarded := func(string) {}
 	guard := new(process.Guard)
-	if err := guard.Start(process.GuardConfig{Executable: l.call.settings.executable}); err == nil {
+	if err := guard.Start(process.GuardConfig{Executable: l.call.settings.Executable}); err == nil {
 		l.guard, guarded = guard, guard.AddPath // else the next client removes a stale entry
 	}
 	l.register(guarded)
@@ -138,7 +138,7 @@ func (l *monitor) registerAlone() {
 // register makes the entry. The lock must be held.
 func (l *monitor) register(guarded func(path string)) {
 	l.tried = true
-	entry, err := registry.Register(l.call.settings.registry, l.id, guarded, l.answer)
+	entry, err := registry.Register(l.call.settings.Registry, l.id, guarded, l.answer)
 	if err != nil {
 		l.call.settings.detail(fmt.Sprintf("gorun ps cannot list this job: %v", err))
 		return
@@ -204,7 +204,7 @@ func (l *monitor) stop(ctx context.Context, q registry.Request, send func(part a
 	case l.stopRequested <- request:
 	default: // enough are pending
 	}
-	if send(registry.Reply{Whole: l.call.settings.wholeProcess}) == nil {
+	if send(registry.Reply{Whole: l.call.settings.WholeProcess}) == nil {
 		<-ctx.Done()
 	}
 }

@@ -68,10 +68,10 @@ type listed struct {
 }
 
 // list starts a job and waits until the registry lists it.
-func list(t *testing.T, s launcher.Spec, options ...launcher.Option) *listed {
+func list(t *testing.T, s launcher.Spec, options ...option) *listed {
 	t.Helper()
 	l := &listed{place: t.TempDir(), out: &buffer{}, err: &buffer{}}
-	options = append([]launcher.Option{launcher.WithOutput(l.out, l.err), launcher.WithRegistry([]string{l.place})},
+	options = append([]option{withOutput(l.out, l.err), func(o *launcher.Options) { o.Registry = []string{l.place} }},
 		options...)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -80,7 +80,7 @@ func list(t *testing.T, s launcher.Spec, options ...launcher.Option) *listed {
 	s = own(t, s)
 	go func() {
 		defer close(ended)
-		result, failed = launcher.Run(ctx, s, options...)
+		result, failed = launcher.Run(ctx, s, with(options...))
 	}()
 	l.result = sync.OnceValue(func() *launcher.Result {
 		<-ended
@@ -227,7 +227,7 @@ func TestListedOnOtherHosts(t *testing.T) {
 }
 
 // askNCCL queries a job in which NCCL's RAS should listen at an address.
-func askNCCL(t *testing.T, s launcher.Spec, addr string, options ...launcher.Option) registry.NCCL {
+func askNCCL(t *testing.T, s launcher.Spec, addr string, options ...option) registry.NCCL {
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: addr, HasValue: true})
 	l := list(t, s, options...)
 	n, _, err := registry.Get[registry.NCCL](t.Context(), l.Handle, registry.Request{Kind: registry.NCCLRequest})
@@ -243,7 +243,7 @@ func TestNCCLQuery(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec    func() launcher.Spec
 		answer  string
-		options []launcher.Option
+		options []option
 		want    []string
 	}{
 		"one is behind": {
@@ -254,7 +254,7 @@ func TestNCCLQuery(t *testing.T) {
 			func() launcher.Spec {
 				return onHosts(specOf("talk", 2), "node1", "node2")
 			}, string(behind),
-			[]launcher.Option{agents(t, nil)},
+			[]option{agents(t, nil)},
 			[]string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"},
 		},
 		"nobody has begun one": {
@@ -341,7 +341,7 @@ func TestListedRestart(t *testing.T) {
 			if redirect != 0 {
 				s.Output.LogDir, s.Output.Redirect.All = t.TempDir(), redirect
 			}
-			l := list(t, s, launcher.WithStdin(in))
+			l := list(t, s, withStdin(in))
 			a := l.ask(t, registry.Request{Kind: registry.LogsRequest, Follow: true})
 			got, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
 			require.NoError(t, feed.Close())
@@ -359,7 +359,7 @@ func TestStalledFollower(t *testing.T) {
 	in, feed, err := os.Pipe()
 	require.NoError(t, err)
 	defer in.Close()
-	l := list(t, specOf("pour", 1), launcher.WithStdin(in), launcher.WithOutput(io.Discard, io.Discard))
+	l := list(t, specOf("pour", 1), withStdin(in), withOutput(io.Discard, io.Discard))
 	a := l.ask(t, registry.Request{Kind: registry.LogsRequest, Follow: true})
 	var first registry.Logs
 	require.NoError(t, a.Next(&first))
@@ -415,7 +415,7 @@ func TestListedSharedLogFile(t *testing.T) {
 // A job runs normally if the registry directory cannot be created.
 func TestUnusableRegistry(t *testing.T) {
 	var notices strings.Builder
-	r, out, _ := run(t, specOf("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}),
+	r, out, _ := run(t, specOf("hello", 1), func(o *launcher.Options) { o.Registry = []string{"/proc/self", "/no/such"} },
 		onNotice(func(text string) { fmt.Fprintln(&notices, text) }))
 	require.Zero(t, r.ExitCode)
 	assert.Equal(t, "hello from 0 of 1\n", out.String())

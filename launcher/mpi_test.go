@@ -189,7 +189,7 @@ func mpiSpec(t *testing.T, what string, ranks int) launcher.Spec {
 }
 
 // overNodes distributes a job's ranks over nodes, each with an agent process of its own.
-func overNodes(t *testing.T, s launcher.Spec, nodes int) (launcher.Spec, launcher.Option) {
+func overNodes(t *testing.T, s launcher.Spec, nodes int) (launcher.Spec, option) {
 	var names []string
 	for n := range nodes {
 		names = append(names, fmt.Sprintf("node%d", n))
@@ -295,7 +295,7 @@ func TestMPINone(t *testing.T) {
 	s.Apps[0].Program = "/bin/sh"
 	s.Apps[0].Args = []string{"-c", "[ -S /proc/self/fd/3 ] && echo PMI socket; env | grep -E '^(PMI|PMIX)_'; exit 0"}
 	var stdout, stderr buffer
-	r, err := launcher.Run(t.Context(), s, launcher.WithOutput(&stdout, &stderr))
+	r, err := launcher.Run(t.Context(), s, with(withOutput(&stdout, &stderr)))
 	require.NoError(t, err)
 	assert.Zero(t, r.ExitCode)
 	assert.Empty(t, stdout.String())

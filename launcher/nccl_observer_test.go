@@ -51,7 +51,7 @@ func TestSocketsDespiteInfiniBand(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			h, _ := growingHead(t)
 			var said []string
-			h.settings.notice = func(n Notice) string { said = append(said, n.Text); return "" }
+			h.settings.Notices = func(n Notice) string { said = append(said, n.Text); return "" }
 			h.nodes[1].name, h.nodes[1].facts.RDMA = "node2", tc.ports
 			h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Process: spec.Process{
 				Rank: 1,
@@ -82,7 +82,7 @@ func TestUnexpectedInterface(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			h, _ := growingHead(t)
 			var said []string
-			h.settings.notice = func(n Notice) string { said = append(said, n.Text); return "" }
+			h.settings.Notices = func(n Notice) string { said = append(said, n.Text); return "" }
 			h.nodes[0].name = "node1"
 			h.plan.Store(&job.Plan{
 				Nodes: make([]job.Node, 2),
@@ -107,7 +107,7 @@ func TestSecondCommunicator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := growingHead(t)
 		var details []string
-		h.settings.notice = func(n Notice) string { details = append(details, n.Text); return "" }
+		h.settings.Notices = func(n Notice) string { details = append(details, n.Text); return "" }
 		h.nccl.init(h)
 		say := func(rank int, text string) {
 			h.nccl.observe(h.nodes[rank], rank, 1, []byte("n:7:8 [0] NCCL INFO "+text+"\n"))

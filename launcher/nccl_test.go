@@ -66,8 +66,8 @@ type notices struct {
 	list []string
 }
 
-func (n *notices) option() launcher.Option {
-	return launcher.WithNotices(func(notice launcher.Notice) string {
+func (n *notices) option() option {
+	return withNotices(func(notice launcher.Notice) string {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if !strings.Contains(notice.Text, "CCL") {

@@ -34,7 +34,7 @@ func TestNCCLExports(t *testing.T) {
 		s := newSession(Spec{
 			Environ: []string{"NCCL_CONF_FILE=/here"}, Exports: test.all,
 			Apps: []job.App{{Exports: test.first}, {Exports: []job.Export{value("LD_PRELOAD", "/other")}}},
-		}, nil)
+		}, Options{})
 		var want []string
 		for _, e := range test.want {
 			want = append(want, e.Name+"="+e.Value)
@@ -63,7 +63,7 @@ func TestNCCLExportNotes(t *testing.T) {
 		"of one":        {b, []job.App{{Exports: a}}, nil},
 		"other's alone": {nil, []job.App{{}, {Exports: []job.Export{value("FOO", "1")}}}, nil},
 	} {
-		s := newSession(Spec{Exports: test.all, Apps: test.apps}, nil)
+		s := newSession(Spec{Exports: test.all, Apps: test.apps}, Options{})
 		assert.Equal(t, test.want, s.ncclExportNotes(), name)
 	}
 }
@@ -71,7 +71,7 @@ func TestNCCLExportNotes(t *testing.T) {
 // The launcher looks for a RAS port only if it sets one for ranks.
 func TestSetsRASPort(t *testing.T) {
 	for tune, want := range map[job.Tune]bool{"": true, job.TuneAuto: true, job.TuneOff: false, job.TuneTextbook: false} {
-		s := newSession(Spec{Tune: tune}, nil)
+		s := newSession(Spec{Tune: tune}, Options{})
 		assert.Equal(t, want, s.setsRASPort(), tune)
 	}
 }

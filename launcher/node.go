@@ -73,7 +73,7 @@ func (n *node) setLink(link *wire.Link, kind wire.Peer) {
 
 // traceFrames implements WithFrames.
 func (c *call) traceFrames(n *node) {
-	if !c.settings.frames {
+	if !c.settings.Frames {
 		return
 	}
 	n.received = func(t wire.Type) {

@@ -41,7 +41,7 @@ func (p *agentProcess) Close() error {
 }
 
 // agents starts an agent for each host and records the processes.
-func agents(t *testing.T, started map[string]*agentProcess) launcher.Option {
+func agents(t *testing.T, started map[string]*agentProcess) option {
 	return launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 		return startAgent(started, h)
 	})
@@ -133,7 +133,7 @@ func TestKilledAgentEndsJob(t *testing.T) {
 	s := nodes("wait")
 	s.Grace = time.Second
 	out := onFirst(func() { _ = started["node2"].cmd.Process.Kill() })
-	result, err := launcher.Run(t.Context(), own(t, s), agents(t, started), launcher.WithOutput(out, io.Discard))
+	result, err := launcher.Run(t.Context(), own(t, s), with(agents(t, started), withOutput(out, io.Discard)))
 	require.NoError(t, err)
 	assert.Equal(t, job.ExitLauncher, result.ExitCode)
 	assert.Equal(t, job.CauseNode, result.Cause)
@@ -170,7 +170,7 @@ func TestRestartAfterKilledAgent(t *testing.T) {
 				}
 				return startAgent(started, h)
 			})
-			result, err := launcher.Run(t.Context(), own(t, s), reach, launcher.WithOutput(out, io.Discard))
+			result, err := launcher.Run(t.Context(), own(t, s), with(reach, withOutput(out, io.Discard)))
 			require.NoError(t, err)
 			if !reachable {
 				assert.Equal(t, job.ExitLauncher, result.ExitCode)
@@ -228,7 +228,7 @@ func TestSilentNode(t *testing.T) {
 		}
 		return &frozen{p, out.first, make(chan struct{}), new(sync.Once)}, nil
 	})
-	result, err := launcher.Run(t.Context(), own(t, s), frozenReach, launcher.WithOutput(&out, io.Discard))
+	result, err := launcher.Run(t.Context(), own(t, s), with(frozenReach, withOutput(&out, io.Discard)))
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseNode, result.Cause)
 	assert.Contains(t, launcher.Explain(result), "node2 is lost: silent for 2s")
@@ -245,7 +245,7 @@ func TestAgentEndsWithoutHead(t *testing.T) {
 		p, err := startAgent(started, h)
 		return &muted{p, out.first}, err
 	})
-	result, err := launcher.Run(t.Context(), own(t, s), mute, launcher.WithOutput(&out, io.Discard))
+	result, err := launcher.Run(t.Context(), own(t, s), with(mute, withOutput(&out, io.Discard)))
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseNode, result.Cause)
 	for _, p := range started {
@@ -255,11 +255,13 @@ func TestAgentEndsWithoutHead(t *testing.T) {
 }
 
 // evidence returns an option that collects evidence, and the texts of its files.
-func evidence() (launcher.Option, map[string]string) {
+func evidence() (option, map[string]string) {
 	files := map[string]string{}
-	return launcher.WithEvidence(func() func(registry.File) {
-		return func(f registry.File) { files[f.Name] = string(f.Text) }
-	}), files
+	return func(o *launcher.Options) {
+		o.Evidence = func() func(registry.File) {
+			return func(f registry.File) { files[f.Name] = string(f.Text) }
+		}
+	}, files
 }
 
 func TestFirstFailureOfNodes(t *testing.T) {
@@ -293,7 +295,7 @@ func TestStdinOfRemoteRank(t *testing.T) {
 	}()
 	s := nodes("stdin")
 	s.Stdin = job.StdinSpec{Rank: 3}
-	result, out, _ := run(t, s, agents(t, nil), launcher.WithStdin(in))
+	result, out, _ := run(t, s, agents(t, nil), withStdin(in))
 	require.Zero(t, result.ExitCode)
 	assert.Contains(t, out.String(), `3 read "one line\n"`)
 	assert.Contains(t, out.String(), `0 read ""`)
@@ -308,7 +310,7 @@ func TestMuchOutputOfNodes(t *testing.T) {
 func TestMergeErrorsOfNodes(t *testing.T) {
 	s := nodes("hello")
 	s.Apps[0].Program = "./no-such-program"
-	_, err := launcher.Run(t.Context(), s, agents(t, nil))
+	_, err := launcher.Run(t.Context(), s, with(agents(t, nil)))
 	require.ErrorContains(t, err, "no-such-program")
 	assert.Equal(t, 1, strings.Count(err.Error(), "no-such-program"), err)
 }
@@ -337,13 +339,13 @@ func TestStallOfNodes(t *testing.T) {
 	s := nodes("meet")
 	s.Store.Report = time.Second
 	var said string
-	_, err := launcher.Run(ctx, own(t, s), agents(t, nil), launcher.WithOutput(&buffer{}, &buffer{}),
+	_, err := launcher.Run(ctx, own(t, s), with(agents(t, nil), withOutput(&buffer{}, &buffer{}),
 		onNotice(func(text string) {
 			if strings.HasPrefix(text, "no rendezvous progress ") {
 				said = text
 				cancel()
 			}
-		}))
+		})))
 	require.NoError(t, err)
 	assert.Regexp(t,
 		`2 of 4 ranks wait for "addresses/3"; missing rank 2 \(pid \d+, ended on node2 with exit code 0\), rank 3 `+

@@ -10,10 +10,6 @@ import (
 	"gorun/launcher/job"
 )
 
-// WithOffline has [Plan] contact no host. It assumes that hosts exist and can start the programs, and
-// knows nothing of their CPUs, GPUs and addresses.
-func WithOffline() Option { return func(s *settings) { s.offline = true } }
-
 // assumeNodes makes the nodes of the spec's hosts, with nothing but what the spec and this host tell.
 func (s *session) assumeNodes() (err error) {
 	if err := s.applyMasterVariables(); err != nil {

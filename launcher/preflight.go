@@ -97,7 +97,7 @@ func (s *session) failedChecks(nodes []*node) map[string]error {
 // heedsQuarantine reports whether failures of hosts count, and hosts that failed are left out. A resource manager has
 // its own list of such hosts, and nodes that join are others' choice.
 func (s *session) heedsQuarantine() bool {
-	return s.settings.quarantine != "" && (s.spec.MinNodes > 0 || s.spec.Check) && !s.spec.StartedByEngine() &&
+	return s.settings.Quarantine != "" && (s.spec.MinNodes > 0 || s.spec.Check) && !s.spec.StartedByEngine() &&
 		s.spec.Join == nil
 }
 
@@ -106,7 +106,7 @@ func (s *session) recordFailure(n *node, text string) {
 	if !s.heedsQuarantine() || s.chaos != nil {
 		return
 	}
-	h, err := quarantine.Fail(s.settings.quarantine, n.host.Name, text, time.Now())
+	h, err := quarantine.Fail(s.settings.Quarantine, n.host.Name, text, time.Now())
 	if err != nil {
 		s.settings.detail("quarantine: " + printable.Error(err))
 	} else if !h.Until.IsZero() {
@@ -119,7 +119,7 @@ func (s *session) quarantined() []quarantine.Host {
 	if !s.heedsQuarantine() {
 		return nil
 	}
-	known, err := quarantine.Read(s.settings.quarantine, time.Now())
+	known, err := quarantine.Read(s.settings.Quarantine, time.Now())
 	if err != nil {
 		s.settings.detail("quarantine: " + printable.Error(err))
 	}

@@ -39,13 +39,6 @@ const (
 	stepReady   = "ready"
 )
 
-// WithProgress has begin called when hosts are about to be reached, and the function that it
-// returns when that is over, before any message about it. Nothing is called for a job on this host
-// alone.
-func WithProgress(begin func(p *Progress) (end func())) Option {
-	return func(s *settings) { s.progress = begin }
-}
-
 func newProgress(list []hosts.Host) *Progress {
 	p := &Progress{began: time.Now(), hosts: make([]HostProgress, len(list))}
 	for i, h := range list {

@@ -68,7 +68,7 @@ func (s *session) newShellReacher() *shellReacher {
 		return sh
 	}
 	client := ssh.NewClient(ssh.Config{
-		ConfigFile: spec.SSHConfig, AcceptNew: spec.AcceptNew, Prompt: s.prompts.wrap(s.settings.prompt),
+		ConfigFile: spec.SSHConfig, AcceptNew: spec.AcceptNew, Prompt: s.prompts.wrap(s.settings.Secrets),
 		Timeout:        cmp.Or(spec.Timeout, s.settings.loginLimit, s.reachTimeout()),
 		ConnectTimeout: s.connectTimeout(), Notify: s.settings.notify, Environ: s.spec.Environ,
 	})
@@ -97,7 +97,7 @@ func (s *session) connectTimeout() time.Duration {
 
 // ownProgram is what is copied to other hosts.
 func (s *session) ownProgram() (bootstrap.Program, error) {
-	path := s.settings.executable
+	path := s.settings.Executable
 	if path == "" {
 		var err error
 		if path, err = os.Executable(); err != nil {
@@ -117,7 +117,7 @@ func (s *session) extraPrograms() []bootstrap.Extra {
 	if !h.GPUUsers && !h.GPUNames && !h.GPULinks && !s.spec.Check {
 		return nil
 	}
-	path, err := s.settings.nvml.Find()
+	path, err := s.settings.NVML.Find()
 	if err != nil {
 		return nil
 	}

@@ -43,7 +43,7 @@ func TestMessagesOfANodeThatCannotJoin(t *testing.T) {
 	for from, want := range map[string]string{
 		"--nnodes 2, --rdzv_endpoint n1:7": "--rdzv-endpoint ADDR:7", "--nnodes 2, --master-addr n1": "",
 	} {
-		s := newSession(Spec{Join: &job.JoinSpec{From: from, Port: 7, EngineSignals: true}}, nil)
+		s := newSession(Spec{Join: &job.JoinSpec{From: from, Port: 7, EngineSignals: true}}, Options{})
 		cfg, err := s.joinConfig()
 		require.NoError(t, err)
 		assert.Equal(t, want, cfg.AddrOption)

@@ -111,7 +111,7 @@ func (h *head) lastOutput(rank int, logged []string) (lines []string, stream int
 
 // quoteLabel is what quoted lines of a rank begin with in a pipe or file, where lines of many jobs may meet.
 func (h *head) quoteLabel(rank int) string {
-	if isTerminal(h.settings.stderr) || h.spec.Output.Label == job.LabelNever || len(h.plan.Load().Ranks) == 1 {
+	if isTerminal(h.settings.Stderr) || h.spec.Output.Label == job.LabelNever || len(h.plan.Load().Ranks) == 1 {
 		return ""
 	}
 	return fmt.Sprintf("[%d] ", rank)

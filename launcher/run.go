@@ -4,7 +4,7 @@
 //	result, err := launcher.Run(ctx, launcher.Spec{
 //		Apps:    []job.App{{Program: "./trainer"}},
 //		PerNode: job.Count{Kind: job.CountFixed, N: 4},
-//	})
+//	}, launcher.Options{})
 //
 // Run plans the job, starts an agent on every host, has the agents start the ranks, and waits until
 // nothing of the job is left. Ranks get the environment that package env describes, and meet at a
@@ -26,8 +26,8 @@ import (
 // An error means that the job could not start; it is an *Error or a list of them (see errors.As).
 // Otherwise the Result says how the job ended, successfully or not. Cancelling ctx ends the job as
 // SIGTERM does.
-func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
-	s, err := open(ctx, spec, false, options)
+func Run(ctx context.Context, spec Spec, o Options) (*Result, error) {
+	s, err := open(ctx, spec, false, o)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 
 // Plan plans a job like Run but starts no rank. Values that exist only after a start, such as free
 // ports and the job's id, are job.AtStart. Errors are those of Run.
-func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) {
+func Plan(ctx context.Context, spec Spec, o Options) (*job.Plan, error) {
 	if spec.Join != nil {
 		hint := "use `-H HOST,...`: gorun then queries the hosts itself"
 		if spec.Join.EngineSignals {
@@ -74,7 +74,7 @@ func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) 
 			Hint: hint,
 		}
 	}
-	s, err := open(ctx, spec, true, options)
+	s, err := open(ctx, spec, true, o)
 	if err != nil {
 		return nil, err
 	}

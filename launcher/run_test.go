@@ -161,7 +161,7 @@ func TestMain(m *testing.M) {
 	}
 	if role := os.Getenv(roleVariable); role == agentRole {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // as in gorun agent
-		if err := launcher.ServeAgent(os.Stdin, os.Stdout); err != nil {
+		if err := launcher.ServeAgent(os.Stdin, os.Stdout, launcher.Options{}); err != nil {
 			fmt.Fprintln(os.Stderr, "agent:", err)
 			os.Exit(1)
 		}
@@ -212,22 +212,22 @@ func specOf(role string, ranks int) launcher.Spec {
 	}
 }
 
-func run(t *testing.T, s launcher.Spec, options ...launcher.Option) (*launcher.Result, *buffer, *buffer) {
+func run(t *testing.T, s launcher.Spec, options ...option) (*launcher.Result, *buffer, *buffer) {
 	t.Helper()
 	var stdout, stderr buffer
-	options = append([]launcher.Option{launcher.WithOutput(&stdout, &stderr)}, options...)
-	r, err := launcher.Run(t.Context(), own(t, s), options...)
+	options = append([]option{withOutput(&stdout, &stderr)}, options...)
+	r, err := launcher.Run(t.Context(), own(t, s), with(options...))
 	require.NoError(t, err)
 	return r, &stdout, &stderr
 }
 
 // onNotice calls a function with the text of each notice.
-func onNotice(receive func(text string)) launcher.Option {
-	return launcher.WithNotices(func(n launcher.Notice) string { receive(n.Text); return "" })
+func onNotice(receive func(text string)) option {
+	return withNotices(func(n launcher.Notice) string { receive(n.Text); return "" })
 }
 
 // shownNotices writes each notice to standard error.
-var shownNotices = launcher.WithNotices(func(n launcher.Notice) string { return n.Text })
+var shownNotices = withNotices(func(n launcher.Notice) string { return n.Text })
 
 // own makes the test binary the program: /proc/self/exe would be gorun itself.
 func own(t *testing.T, s launcher.Spec) launcher.Spec {
@@ -275,7 +275,7 @@ func TestFirstFailure(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := launcher.Run(ctx, own(t, specOf("wait", 2)), launcher.WithOutput(onFirst(cancel), &buffer{}))
+	r, err := launcher.Run(ctx, own(t, specOf("wait", 2)), with(withOutput(onFirst(cancel), &buffer{})))
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseCancelled, r.Cause)
 	assert.Equal(t, 143, r.ExitCode)
@@ -284,8 +284,8 @@ func TestCancel(t *testing.T) {
 func TestForwardSignals(t *testing.T) {
 	subscribed := make(chan chan<- os.Signal, 1)
 	stdout := onFirst(func() { <-subscribed <- syscall.SIGINT })
-	r, err := launcher.Run(t.Context(), own(t, specOf("wait", 2)), launcher.WithOutput(stdout, &buffer{}),
-		launcher.WithSignals(func(signals chan<- os.Signal) { subscribed <- signals }))
+	r, err := launcher.Run(t.Context(), own(t, specOf("wait", 2)), with(withOutput(stdout, &buffer{}),
+		withSignals(func(signals chan<- os.Signal) { subscribed <- signals })))
 	require.NoError(t, err)
 	assert.Equal(t, 130, r.ExitCode)
 	assert.Contains(t, launcher.Explain(r), "stopped by SIGINT")
@@ -297,13 +297,13 @@ func TestStall(t *testing.T) {
 	s := specOf("meet", 4)
 	s.Store.Report = time.Second // rank 2 has ended by then
 	var said string
-	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
+	r, err := launcher.Run(ctx, own(t, s), with(withOutput(&buffer{}, &buffer{}),
 		onNotice(func(text string) {
 			if strings.HasPrefix(text, "no rendezvous progress ") {
 				said = text
 				cancel()
 			}
-		}))
+		})))
 	require.NoError(t, err)
 	assert.Regexp(t, `^no rendezvous progress for \d+s: 2 of 4 ranks wait for "addresses/3"; `+
 		`missing rank 2 \(pid \d+, ended with exit code 0\), rank 3 \(pid \d+, \w+, \d+ % CPU\)$`, said)
@@ -351,12 +351,12 @@ func TestCancelDuringRestartDelay(t *testing.T) {
 	defer cancel()
 	s := specOf("fail", 2)
 	s.Restarts = job.Restarts{Max: 1, Delay: time.Hour}
-	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
+	r, err := launcher.Run(ctx, own(t, s), with(withOutput(&buffer{}, &buffer{}),
 		onNotice(func(text string) {
 			if strings.Contains(text, "restart 1 of 1 in 1h") {
 				cancel()
 			}
-		}))
+		})))
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseCancelled, r.Cause)
 	assert.Equal(t, 143, r.ExitCode)
@@ -369,7 +369,7 @@ func TestNoticeWhileNoRanksRun(t *testing.T) {
 		s.PreemptSignal, s.Restarts = "SIGUSR1", job.Restarts{Max: 1, Delay: time.Hour, OnCodes: []int{85}}
 		s.Scheduler = &engine.Scheduler{Job: "job 7", Requeue: []string{"true"}}
 		var signals chan<- os.Signal
-		r, stdout, _ := run(t, s, launcher.WithSignals(func(ch chan<- os.Signal) {
+		r, stdout, _ := run(t, s, withSignals(func(ch chan<- os.Signal) {
 			if signals = ch; attempts == 0 {
 				signals <- syscall.SIGUSR1
 			}
@@ -474,7 +474,7 @@ func TestStdin(t *testing.T) {
 			require.NoError(t, w.Close())
 			s := specOf("stdin", 2)
 			s.Stdin = tc.edit
-			_, stdout, _ := run(t, s, launcher.WithStdin(r))
+			_, stdout, _ := run(t, s, withStdin(r))
 			for _, line := range tc.want {
 				assert.Contains(t, stdout.String(), line)
 			}
@@ -539,7 +539,7 @@ func TestErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := own(t, specOf("hello", 1))
 			tc.change(&s)
-			_, err := launcher.Run(t.Context(), s, launcher.WithOutput(&buffer{}, &buffer{}))
+			_, err := launcher.Run(t.Context(), s, with(withOutput(&buffer{}, &buffer{})))
 			var e *launcher.Error
 			require.True(t, errors.As(err, &e), "%v", err)
 			assert.Equal(t, tc.code, e.Code)
@@ -550,9 +550,9 @@ func TestErrors(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	s := own(t, specOf("hello", 3))
-	one, err := launcher.Plan(t.Context(), s)
+	one, err := launcher.Plan(t.Context(), s, launcher.Options{})
 	require.NoError(t, err)
-	two, err := launcher.Plan(t.Context(), s)
+	two, err := launcher.Plan(t.Context(), s, launcher.Options{})
 	require.NoError(t, err)
 	assert.Equal(t, one, two)
 	assert.Len(t, one.Ranks, 3)

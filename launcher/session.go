@@ -1,8 +1,10 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"time"
@@ -26,7 +28,7 @@ type call struct {
 	spec     Spec
 	opened   time.Time // when the caller called Run or Plan
 	signals  *signals
-	monitor  *monitor // nil without WithRegistry
+	monitor  *monitor // nil without Options.Registry
 	queries  queries
 	chaos    *chaos        // nil without --chaos
 	engine   *engineAgents // nil unless a resource manager's command starts the agents
@@ -75,14 +77,21 @@ type session struct {
 	decision
 }
 
-func newSession(spec Spec, options []Option) *session {
-	s := &session{call: call{spec: spec, opened: time.Now(), settings: settings{
-		stdout: os.Stdout, stderr: os.Stderr, hold: func() {}, subscribe: func(chan<- os.Signal) {},
-		progress: func(*Progress) func() { return func() {} }, planned: func(*job.Plan) {},
-	}}}
-	for _, o := range options {
-		o(&s.settings)
+func newSession(spec Spec, o Options) *session {
+	o.Stdout, o.Stderr = cmp.Or[io.Writer](o.Stdout, os.Stdout), cmp.Or[io.Writer](o.Stderr, os.Stderr)
+	if o.HoldSignals == nil {
+		o.HoldSignals = func() {}
 	}
+	if o.Signals == nil {
+		o.Signals = func(chan<- os.Signal) {}
+	}
+	if o.Progress == nil {
+		o.Progress = func(*Progress) func() { return func() {} }
+	}
+	if o.Planned == nil {
+		o.Planned = func(*job.Plan) {}
+	}
+	s := &session{call: call{spec: spec, opened: time.Now(), settings: settings{Options: o}}}
 	if s.spec.Environ == nil {
 		s.spec.Environ = env.Inherited()
 	}
@@ -91,10 +100,10 @@ func newSession(spec Spec, options []Option) *session {
 }
 
 // open checks the spec and starts the agents.
-func open(ctx context.Context, spec Spec, dryRun bool, options []Option) (*session, error) {
-	s := newSession(spec, options)
+func open(ctx context.Context, spec Spec, dryRun bool, o Options) (*session, error) {
+	s := newSession(spec, o)
 	s.dryRun = dryRun
-	s.settings.offline = s.settings.offline && dryRun
+	s.settings.Offline = s.settings.Offline && dryRun
 	s.signals, s.preemption = newSignals(&s.settings), newPreemption(&s.spec)
 	s.monitor = newMonitor(&s.call)
 	s.chaos = newChaos(&s.spec)
@@ -143,7 +152,7 @@ func (c *call) elapsed() time.Duration { return time.Since(c.opened).Round(100 *
 
 // claimProcess implements AsWholeProcess.
 func (c *call) claimProcess() (err error) {
-	if !c.settings.wholeProcess {
+	if !c.settings.WholeProcess {
 		return nil
 	}
 	if c.settings.subreaper, err = process.Claim(); err != nil {
@@ -170,9 +179,9 @@ func (s *session) serveHealth() (err error) {
 // agentConfig configures an agent in this process.
 func (c *call) agentConfig() agent.Config {
 	return agent.Config{
-		Stdin: c.settings.stdin, Stdout: asFile(c.settings.stdout), Stderr: asFile(c.settings.stderr),
+		Stdin: c.settings.Stdin, Stdout: asFile(c.settings.Stdout), Stderr: asFile(c.settings.Stderr),
 		Inherited: agent.WithoutToken(c.spec.Environ), TempDir: c.tempDir(), Subreaper: c.settings.subreaper,
-		Executable: c.settings.executable, NVML: c.settings.nvml, Version: version.String(),
+		Executable: c.settings.Executable, NVML: c.settings.NVML, Version: version.String(),
 	}
 }
 

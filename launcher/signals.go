@@ -26,7 +26,7 @@ const signalBurst = 16
 
 func newSignals(s *settings) *signals {
 	received := make(chan os.Signal, signalBurst)
-	return &signals{received, sync.OnceFunc(s.hold), sync.OnceFunc(func() { s.subscribe(received) })}
+	return &signals{received, sync.OnceFunc(s.HoldSignals), sync.OnceFunc(func() { s.Signals(received) })}
 }
 
 // listenDelay defers signal.Notify, which costs two threads and dozens of wake-ups that a job need not
@@ -123,11 +123,11 @@ func (s *session) preempted() bool {
 
 // reportedSignals returns this process's signals from now on.
 func (c *call) reportedSignals() <-chan syscall.Signal {
-	if c.settings.subscribe == nil {
+	if c.settings.Signals == nil {
 		return nil
 	}
 	received, numbers := make(chan os.Signal, signalBurst), make(chan syscall.Signal, signalBurst)
-	c.settings.subscribe(received)
+	c.settings.Signals(received)
 	go func() {
 		for sig := range received {
 			if number, ok := sig.(syscall.Signal); ok {

@@ -38,20 +38,20 @@ func TestSilence(t *testing.T) {
 			h.inspected = make(chan answer[wire.Hung], len(h.nodes))
 			h.spec = Spec{SuspectAfter: 8 * time.Minute, HangTimeout: c.limit, OnHang: c.onHang}
 			var notes []string
-			h.settings.notice = func(n Notice) string {
+			h.settings.Notices = func(n Notice) string {
 				if h.hang.Load() == nil { // else it is about the end
 					notes = append(notes, n.Text)
 				}
 				return ""
 			}
 			var suspicions []string
-			h.settings.events = func(e record.Event) {
+			h.settings.Events = func(e record.Event) {
 				if e.Event == record.HangSuspected {
 					suspicions = append(suspicions, e.Text)
 				}
 			}
 			var kept []string
-			h.settings.evidence = func() func(registry.File) {
+			h.settings.Evidence = func() func(registry.File) {
 				return func(f registry.File) {
 					if f.Name != "nccl.txt" { // with a monitor alone
 						kept = append(kept, f.Name)

@@ -132,7 +132,7 @@ func TestExchangeOverNodes(t *testing.T) {
 	}()
 	spec := s.spec()
 	spec.Restarts = job.Restarts{Max: 1, Delay: -1}
-	result := s.run(t, spec)
+	result := s.run(t, spec, Options{})
 	assert.Zero(t, result.ExitCode, Explain(result))
 	require.Len(t, problems, 8)
 	for range 8 {
@@ -166,7 +166,7 @@ func TestSimulatedNodeEndsBeforeFence(t *testing.T) {
 		}()
 		spec := s.spec()
 		spec.Timeout = time.Minute
-		result := s.run(t, spec)
+		result := s.run(t, spec, Options{})
 		assert.Equal(t, job.CauseStuck, result.Cause, Explain(result))
 		assert.Equal(t,
 			fmt.Sprintf("rank 0 waits in MPI_Init for rank %d, which has ended (exit code 0) without calling it", simRanks),
@@ -246,7 +246,7 @@ func benchmarkFence(b *testing.B, nodes, bytesPerRank int) {
 	reach := func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 		return s.reachBySockets(ctx, listener, &bytes, h)
 	}
-	result := s.run(b, s.spec(), WithReach(reach))
+	result := s.run(b, s.spec(), Options{reacher: Reach(reach)})
 	require.NoError(b, <-failed)
 	assert.Zero(b, result.ExitCode, Explain(result))
 	slices.Sort(took)

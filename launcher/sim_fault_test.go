@@ -83,8 +83,9 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 
 	spec := s.spec()
 	spec.Grace = 5 * time.Second
-	result, err := Run(context.Background(), spec, WithReach(s.reach),
-		WithOutput(io.Discard, io.Discard))
+	result, err := Run(context.Background(), spec, Options{
+		reacher: Reach(s.reach), Stdout: io.Discard, Stderr: io.Discard,
+	})
 	took := time.Since(began) - at // in virtual time
 	for _, a := range s.agents {   // when their leases expire
 		a.down.end()
@@ -150,7 +151,7 @@ func TestSimulatedLateAgent(t *testing.T) {
 			<-s.running
 			s.agents[1].fail(17)
 		}()
-		result := s.run(t, s.spec())
+		result := s.run(t, s.spec(), Options{})
 		assert.Equal(t, 17, result.ExitCode, Explain(result))
 		assert.Equal(t, simRanks, result.First.Rank, Explain(result))
 	})

@@ -105,15 +105,18 @@ func wearDown(t *testing.T, own, least, spares int, mean, away time.Duration, lo
 		spec := a.spec()
 		spec.NumNodes, spec.MinNodes, spec.Restarts.NodeLosses = own, least, losses
 		left := losses
-		result := a.simulation.run(t, spec, WithReach(a.reach), WithQuarantine(failed),
-			WithStarted(func(p *job.Plan, _ []int) {
+		result := a.simulation.run(t, spec, Options{
+			reacher:    Reach(a.reach),
+			Quarantine: failed,
+			Started: func(p *job.Plan, _ []int) {
 				a.running(t, p)
 				if left--; left < 0 {
 					a.finish()
 					return
 				}
 				time.AfterFunc(time.Duration(a.rand.ExpFloat64()*float64(mean)), a.lose)
-			}))
+			},
+		})
 		assert.Zero(t, result.ExitCode, Explain(result))
 		assert.Len(t, result.Attempts, losses)
 	})
@@ -142,29 +145,32 @@ func TestSimulatedGrowth(t *testing.T) {
 		spec.NumNodes, spec.MinNodes, spec.Grow = 2, 1, true
 		var alone []time.Duration
 		var since time.Time
-		result := a.simulation.run(t, spec, WithReach(a.reach), WithStarted(func(p *job.Plan, _ []int) {
-			if len(p.Nodes) == 1 {
-				since = time.Now()
-				return
-			}
-			if !since.IsZero() {
-				alone = append(alone, time.Since(since).Round(10*time.Second))
-			}
-			stay := time.Minute
-			switch len(alone) {
-			case 3:
-				stay = 2 * time.Hour
-			case 4:
-				a.finish()
-				return
-			}
-			time.AfterFunc(stay, func() {
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				a.gone[1] = time.Now()
-				_ = a.agents[1].link.Close()
-			})
-		}))
+		result := a.simulation.run(t, spec, Options{
+			reacher: Reach(a.reach),
+			Started: func(p *job.Plan, _ []int) {
+				if len(p.Nodes) == 1 {
+					since = time.Now()
+					return
+				}
+				if !since.IsZero() {
+					alone = append(alone, time.Since(since).Round(10*time.Second))
+				}
+				stay := time.Minute
+				switch len(alone) {
+				case 3:
+					stay = 2 * time.Hour
+				case 4:
+					a.finish()
+					return
+				}
+				time.AfterFunc(stay, func() {
+					a.mu.Lock()
+					defer a.mu.Unlock()
+					a.gone[1] = time.Now()
+					_ = a.agents[1].link.Close()
+				})
+			},
+		})
 		assert.Zero(t, result.ExitCode, Explain(result))
 		assert.Equal(t, []time.Duration{0, time.Minute, 2 * time.Minute, 0}, alone)
 		assert.Len(t, result.Attempts, 8)
@@ -187,10 +193,10 @@ func TestSimulatedReturnAsSpare(t *testing.T) {
 			}
 			var said []string
 			var plans [][]string
-			result := a.simulation.run(t, spec, WithReach(a.reach), WithNotices(func(n Notice) string {
+			result := a.simulation.run(t, spec, Options{reacher: Reach(a.reach), Notices: func(n Notice) string {
 				said = append(said, n.Text)
 				return n.Text
-			}), WithStarted(func(p *job.Plan, _ []int) {
+			}, Started: func(p *job.Plan, _ []int) {
 				switch plans = append(plans, p.Hosts()); len(plans) {
 				case 1:
 					lose(0)
@@ -200,7 +206,7 @@ func TestSimulatedReturnAsSpare(t *testing.T) {
 				default:
 					a.finish()
 				}
-			}))
+			}})
 			assert.Zero(t, result.ExitCode, Explain(result))
 			second, third := []string{"node2", "node1"}, []string{"node2", "node0"}
 			if own == 3 {
@@ -224,10 +230,12 @@ func TestSimulatedLossAtOpening(t *testing.T) {
 				spec := s.spec()
 				spec.NumNodes, spec.MinNodes = 2, 2
 				var names []string
-				result := s.run(t, spec, WithStarted(func(p *job.Plan, _ []int) {
-					names = p.Hosts()
-					s.finish()
-				}))
+				result := s.run(t, spec, Options{
+					Started: func(p *job.Plan, _ []int) {
+						names = p.Hosts()
+						s.finish()
+					},
+				})
 				assert.Zero(t, result.ExitCode, Explain(result))
 				assert.Equal(t, []string{"node2", "node1"}, names)
 			})
@@ -247,19 +255,23 @@ func TestSimulatedReturn(t *testing.T) {
 			}
 			var said []string
 			var plans [][]string
-			result := a.simulation.run(t, spec, WithReach(a.reach), WithNotices(func(n Notice) string {
-				said = append(said, n.Text)
-				return n.Text
-			}), WithStarted(func(p *job.Plan, _ []int) {
-				if plans = append(plans, p.Hosts()); len(plans) == 2 {
-					a.finish()
-					return
-				}
-				for _, n := range []int{0, 1} {
-					a.gone[n] = time.Now()
-					_ = a.agents[n].link.Close()
-				}
-			}))
+			result := a.simulation.run(t, spec, Options{
+				reacher: Reach(a.reach),
+				Notices: func(n Notice) string {
+					said = append(said, n.Text)
+					return n.Text
+				},
+				Started: func(p *job.Plan, _ []int) {
+					if plans = append(plans, p.Hosts()); len(plans) == 2 {
+						a.finish()
+						return
+					}
+					for _, n := range []int{0, 1} {
+						a.gone[n] = time.Now()
+						_ = a.agents[n].link.Close()
+					}
+				},
+			})
 			text := strings.Join(said, "\n")
 			assert.Regexp(t, `waiting up to 15m0s, until ..:..:.., for 2 nodes to come back; lost: node\[0-1\]`, text)
 			assert.Equal(t, 1, strings.Count(text, "waiting"), text)
@@ -281,11 +293,14 @@ func TestSimulatedSignalBeforeRestart(t *testing.T) {
 		s.agents[1].stubborn = 5 * time.Second
 		spec := s.spec()
 		spec.Restarts.Max = 3
-		result := s.run(t, spec, WithSignals(func(to chan<- os.Signal) {
-			time.AfterFunc(3*time.Second, func() { to <- syscall.SIGTERM })
-		}), WithStarted(func(*job.Plan, []int) {
-			time.AfterFunc(time.Second, func() { _ = s.agents[0].end(syscall.SIGSEGV) })
-		}))
+		result := s.run(t, spec, Options{
+			Signals: func(to chan<- os.Signal) {
+				time.AfterFunc(3*time.Second, func() { to <- syscall.SIGTERM })
+			},
+			Started: func(*job.Plan, []int) {
+				time.AfterFunc(time.Second, func() { _ = s.agents[0].end(syscall.SIGSEGV) })
+			},
+		})
 		assert.Equal(t, 128+int(syscall.SIGTERM), result.ExitCode, Explain(result))
 		assert.Equal(t, job.CauseSignal, result.Cause)
 		assert.Len(t, result.Attempts, 1)

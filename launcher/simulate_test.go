@@ -116,11 +116,12 @@ func (s *simulation) spec() Spec {
 	return spec
 }
 
-func (s *simulation) run(tb testing.TB, spec Spec, options ...Option) *Result {
+func (s *simulation) run(tb testing.TB, spec Spec, o Options) *Result {
 	s.began = time.Now()
-	options = append([]Option{WithReach(s.reach), WithOutput(io.Discard, io.Discard)},
-		options...)
-	result, err := Run(tb.Context(), spec, options...)
+	if o.Stdout, o.Stderr = io.Discard, io.Discard; o.reacher == nil {
+		o.reacher = Reach(s.reach)
+	}
+	result, err := Run(tb.Context(), spec, o)
 	require.NoError(tb, err)
 	s.over.Wait()
 	return result
@@ -187,7 +188,7 @@ func TestSimulatedNodes(t *testing.T) {
 		<-s.running
 		s.finish()
 	}()
-	result := s.run(t, s.spec())
+	result := s.run(t, s.spec(), Options{})
 	assert.Zero(t, result.ExitCode, Explain(result))
 	assert.Equal(t, int32(nodes), s.received.Load())
 }
@@ -221,7 +222,7 @@ func benchmarkNodes(b *testing.B, nodes int) {
 		s.finish()
 	}()
 	used := processTime()
-	result := s.run(b, s.spec())
+	result := s.run(b, s.spec(), Options{})
 	b.ReportMetric(s.started.Seconds(), "s-start")
 	b.ReportMetric(time.Since(ending).Seconds(), "s-end")
 	b.ReportMetric((processTime() - used).Seconds(), "s-cpu")

@@ -29,7 +29,7 @@ type stdinPump struct {
 const stdinWindow = 256 << 10
 
 func (h *head) newStdinPump() *stdinPump {
-	p := &stdinPump{head: h, in: h.settings.stdin, ranks: h.stdio.Piped, inFlightOf: make([]int, len(h.nodes))}
+	p := &stdinPump{head: h, in: h.settings.Stdin, ranks: h.stdio.Piped, inFlightOf: make([]int, len(h.nodes))}
 	p.room.L = &p.mu
 	return p
 }

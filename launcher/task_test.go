@@ -113,8 +113,8 @@ func TestEngineSignals(t *testing.T) {
 		}
 		done.Go(func() {
 			p := &parts[rank]
-			p.result, p.err = launcher.Run(t.Context(), s, launcher.WithOutput(&p.out, &p.notice),
-				launcher.WithSignals(func(ch chan<- os.Signal) { all[rank] = ch; subscribed.Done() }))
+			p.result, p.err = launcher.Run(t.Context(), s, with(withOutput(&p.out, &p.notice),
+				withSignals(func(ch chan<- os.Signal) { all[rank] = ch; subscribed.Done() })))
 		})
 	}
 	subscribed.Wait()

@@ -35,7 +35,7 @@ func joinsAsAgent(args []string) bool {
 func serveAgent() error {
 	// the end of a login must not end the agent before its ranks, which notice by their streams
 	discard(syscall.SIGHUP, syscall.SIGPIPE)
-	return launcher.ServeAgent(os.Stdin, os.Stdout, launcher.WithNVML(nvmlWorker()))
+	return launcher.ServeAgent(os.Stdin, os.Stdout, launcher.Options{NVML: nvmlWorker()})
 }
 
 // discard ignores signals, unlike signal.Ignore without effect on the programs that this process starts.
@@ -49,6 +49,7 @@ var reportedSignals = []os.Signal{
 
 func joinAgent(file string) error {
 	discard(syscall.SIGPIPE)
-	return launcher.JoinAgent(os.Stdin, file, launcher.WithNVML(nvmlWorker()),
-		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, reportedSignals...) }))
+	return launcher.JoinAgent(os.Stdin, file, launcher.Options{
+		NVML: nvmlWorker(), Signals: func(ch chan<- os.Signal) { signal.Notify(ch, reportedSignals...) },
+	})
 }

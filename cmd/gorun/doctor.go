@@ -95,8 +95,7 @@ func (o *doctorOptions) run() error {
 	if err := checkProgram(o.Spec.Apps); err != nil {
 		return exitError{job.ExitUsage, printable.Error(err)}
 	}
-	options := append(hostOptions(o.Invocation), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(o.stdout, o.stderr))
-	cluster, err := launcher.Examine(context.Background(), o.Spec, options...)
+	cluster, err := launcher.Examine(context.Background(), o.Spec, o.hostOptions())
 	if err != nil {
 		return exitWith(reportStartFailure(err).ExitCode)
 	}

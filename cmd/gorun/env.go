@@ -105,9 +105,7 @@ func (o *envOptions) run() error {
 	case o.lint:
 		return o.settings.run()
 	}
-	options := append(hostOptions(o.Invocation), launcher.WithOutput(o.stdout, o.stderr),
-		launcher.WithNVML(nvmlWorker()))
-	p, err := launcher.Plan(context.Background(), o.Spec, options...)
+	p, err := launcher.Plan(context.Background(), o.Spec, o.hostOptions())
 	if err != nil {
 		code := reportStartFailure(err).ExitCode
 		if name := o.Spec.Apps[0].Program; len(nccl.Matching(name)) == 1 {

@@ -121,7 +121,7 @@ type jobEvidence struct {
 	bytes  int // in them
 }
 
-// begin implements launcher.WithEvidence.
+// begin implements the Evidence of [launcher.Options].
 func (e *jobEvidence) begin() func(registry.File) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -86,8 +86,7 @@ func (o *hostsOptions) check([]string) {
 const exitHostsProblem = 1
 
 func (o *hostsOptions) run() error {
-	options := append(hostOptions(o.Invocation), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(o.stdout, o.stderr))
-	report, err := launcher.CheckHosts(context.Background(), o.Spec, options...)
+	report, err := launcher.CheckHosts(context.Background(), o.Spec, o.hostOptions())
 	if err != nil {
 		return exitWith(reportStartFailure(err).ExitCode)
 	}
@@ -99,21 +98,19 @@ func (o *hostsOptions) run() error {
 }
 
 // hostOptions are the launcher's options of every command that reaches hosts.
-func hostOptions(inv dialect.Invocation) []launcher.Option {
-	if inv.Offline {
-		return []launcher.Option{launcher.WithNotices(formatNotice(inv)), launcher.WithOffline()}
+func hostOptions(inv dialect.Invocation) launcher.Options {
+	o := launcher.Options{Notices: formatNotice(inv), Offline: inv.Offline, NVML: nvmlWorker()}
+	if !inv.Offline && anyRemote(inv.Spec.Hosts) {
+		screen := newProgressScreen(inv, os.Stderr, os.Getenv)
+		o.Notices, o.Progress, o.Secrets = screen.wrapNotices(o.Notices), screen.begin, secretPrompt(screen)
 	}
-	if !anyRemote(inv.Spec.Hosts) {
-		return []launcher.Option{launcher.WithNotices(formatNotice(inv))}
-	}
-	screen := newProgressScreen(inv, os.Stderr, os.Getenv)
-	options := []launcher.Option{
-		launcher.WithNotices(screen.wrapNotices(formatNotice(inv))), launcher.WithProgress(screen.begin),
-	}
-	if prompt := secretPrompt(screen); prompt != nil {
-		options = append(options, launcher.WithSecrets(prompt))
-	}
-	return options
+	return o
+}
+
+func (c *commandLine) hostOptions() launcher.Options {
+	o := hostOptions(c.Invocation)
+	o.Stdout, o.Stderr = c.stdout, c.stderr
+	return o
 }
 
 // hostsText formats a report: the hosts, what they have in common, the network, and the problems. Unless width is 0,

@@ -51,7 +51,7 @@ func newProgressScreen(inv dialect.Invocation, out *os.File, getenv func(string)
 	}
 }
 
-// begin implements launcher.WithProgress.
+// begin implements the Progress of [launcher.Options].
 func (s *progressScreen) begin(p *launcher.Progress) (end func()) {
 	if !s.bar && !s.verbose {
 		return func() {}

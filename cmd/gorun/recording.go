@@ -169,17 +169,15 @@ func openEvents(to string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), to), err
 }
 
-func (r *recorder) options() []launcher.Option {
+// listen adds what is recorded to the launcher's options.
+func (r *recorder) listen(o *launcher.Options) {
 	if r.stream == nil && r.events == nil {
-		return nil
+		return
 	}
-	options := []launcher.Option{
-		launcher.WithEvents(r.emit), launcher.WithLastLines(func(lines []registry.Line) { r.lines = lines }),
-	}
+	o.Events, o.LastLines = r.emit, func(lines []registry.Line) { r.lines = lines }
 	if r.stream != nil {
-		options = append(options, launcher.WithEvidence(r.evidence.begin))
+		o.Evidence = r.evidence.begin
 	}
-	return options
 }
 
 // maxRecordedRanks is how many ranks have their own variables in a record.

@@ -29,22 +29,22 @@ func runJob(inv dialect.Invocation) int {
 	began := time.Now()
 	var plan *job.Plan
 	recorder := newRecorder(&inv, began)
-	options := append(hostOptions(inv),
-		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr),
-		launcher.WithPlanned(func(p *job.Plan) {
-			plan = p
-			displayPlan(inv, p)
-			if !inv.DryRun {
-				recorder.planned(p)
-			}
-		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(show.Colour(os.Stdout), show.Colour(os.Stderr)),
-		launcher.WithQuarantine(quarantineFile()), launcher.WithASCII(!show.UTF8(os.Getenv)),
-		launcher.WithMetrics(inv.Metrics))
+	options := hostOptions(inv)
+	options.Stdin, options.Stdout, options.Stderr = os.Stdin, os.Stdout, os.Stderr
+	options.Colour = [2]bool{show.Colour(os.Stdout), show.Colour(os.Stderr)}
+	options.Quarantine, options.ASCII, options.Metrics = quarantineFile(), !show.UTF8(os.Getenv), inv.Metrics
+	options.Planned = func(p *job.Plan) {
+		plan = p
+		displayPlan(inv, p)
+		if !inv.DryRun {
+			recorder.planned(p)
+		}
+	}
 	if inv.DryRun {
 		return dryRun(inv, options)
 	}
 	if !inv.Unlisted {
-		options = append(options, launcher.WithRegistry(registryPlaces()))
+		options.Registry = registryPlaces()
 	}
 	useThreadsFor(&inv.Spec)
 	inv.Spec.SuspectAfter = suspectAfter(os.Getenv("CI"))
@@ -58,27 +58,24 @@ func runJob(inv dialect.Invocation) int {
 	if err := recorder.sendEvents(inv.Events); err != nil {
 		return reportStartFailure(err).ExitCode
 	}
-	options = append(options, recorder.options()...)
+	recorder.listen(&options)
 	if inv.Events == "-" {
-		colour := show.Colour(os.Stderr)
-		options = append(options, launcher.WithOutput(os.Stderr, os.Stderr), launcher.WithColour(colour, colour))
+		options.Stdout, options.Colour[0] = os.Stderr, options.Colour[1]
 	}
-	if inv.Verbose > 1 {
-		options = append(options, launcher.WithFrames())
-	}
+	options.Frames = inv.Verbose > 1
 	if inv.Display.Processes != "" {
-		options = append(options, launcher.WithStarted(func(p *job.Plan, pids []int) {
+		options.Started = func(p *job.Plan, pids []int) {
 			notifyError("--output-proctable", writeTo(inv.Display.Processes, processTable(p, pids)))
-		}))
+		}
 	}
 	if inv.StopWith > 0 {
 		go stopWith(inv.StopWith)
 	}
 	jobSignals := signals(append(slices.Clip(inv.Spec.SignalsToHandle), inv.Spec.PreemptSignal))
 	hold.Signals([]os.Signal{unix.SignalNum(inv.Spec.PreemptSignal)}) // it may come before ranks run
-	options = append(options, launcher.AsWholeProcess(), launcher.WithSignalsHeld(func() { hold.Signals(jobSignals) }),
-		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, jobSignals...); hold.Release(ch) }))
-	result, err := launcher.Run(context.Background(), inv.Spec, options...)
+	options.WholeProcess, options.HoldSignals = true, func() { hold.Signals(jobSignals) }
+	options.Signals = func(ch chan<- os.Signal) { signal.Notify(ch, jobSignals...); hold.Release(ch) }
+	result, err := launcher.Run(context.Background(), inv.Spec, options)
 	if err != nil {
 		result = reportStartFailure(suggestCommand(err, &inv))
 	} else {
@@ -140,8 +137,8 @@ func createFiles(inv dialect.Invocation) error {
 	return optionError("--report-pid", writeTo(inv.Display.PID, fmt.Sprintln(os.Getpid())))
 }
 
-func dryRun(inv dialect.Invocation, options []launcher.Option) int {
-	p, err := launcher.Plan(context.Background(), inv.Spec, options...)
+func dryRun(inv dialect.Invocation, options launcher.Options) int {
+	p, err := launcher.Plan(context.Background(), inv.Spec, options)
 	if err != nil {
 		code := reportStartFailure(suggestCommand(err, &inv)).ExitCode
 		if e, ok := errors.AsType[*launcher.Error](flatten(err)[0]); ok && e.Unreached() {
