@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// classesText has lines "CLASS: beginning of a case's name"; the longest beginning counts. "?" depends on the moment.
-// Cases without a line end well. A lost host is the node's fault, as nobody can tell a crash from a cut link.
+// classesText has lines "CLASS: beginning of a case's name"; the longest beginning counts. "?" depends on the moment,
+// as where each node's gorun writes the report. Cases without a line end well. A lost host is the node's fault, as
+// nobody can tell a crash from a cut link.
 //
 //go:embed testdata/classes.txt
 var classesText string

@@ -62,6 +62,7 @@ func slurmFaults() []slurmFault {
 // Jobs inside Slurm are subject to every fault. This runs a sample; `make soak` runs all cases.
 func TestSlurm(t *testing.T) {
 	testneeds.Slurm(t)
+	t.Cleanup(func() { blamed.check(t) })
 	places := make(chan struct{}, slurmAtOnce)
 	for _, f := range slurmFaults() {
 		if f.soak && !testneeds.Soak() {
@@ -77,7 +78,9 @@ func TestSlurm(t *testing.T) {
 			} else {
 				c = slurm.Cluster(t)
 			}
-			report(t, fault{criterion: f.criterion}, f.try(t, c))
+			v := f.try(t, c)
+			report(t, fault{criterion: f.criterion}, v)
+			blamed.add(t, "slurm: "+f.name, v)
 		})
 	}
 }
@@ -107,6 +110,7 @@ func (f slurmFault) try(t *testing.T, c *testslurm.Cluster) (v verdict) {
 	if v.why != "" {
 		limit = peerLeaving
 	}
+	v.end = s.end()
 	v.left, v.took = s.gone(limit)
 	if len(v.left) > 0 {
 		_ = c.Command(t, "scancel", "--full", "--signal=KILL", strconv.Itoa(s.job)).Run()
@@ -197,6 +201,7 @@ func (s *slurmScene) start(w work) {
 
 // script runs gorun in a batch script, with a prefix before its command line.
 func (s *slurmScene) script(prefix string, program []string, options ...string) {
+	options = append([]string{"--report", s.path("report")}, options...)
 	s.batch(prefix+shellLine(s.launcher.command(0, options, program))+"\n", "-N2", "--ntasks-per-node=2")
 }
 

@@ -88,6 +88,7 @@ var classesOfWords = []struct{ words, class string }{
 	{"limit of ", classNode},
 	{" ended before all agents connected", classScheduler},
 	{"which started the agents, has ended", classScheduler},
+	{"/srun: ", classScheduler},                     // it cannot be executed
 	{"no message from the launcher", classLauncher}, // its process or host was suspended
 	{"is used up", classNode},
 	{"check ", classNode}, // of --check
