@@ -21,7 +21,7 @@ BIN      ?= bin
 PGO      ?= cmd/gorun/launch.pgo
 
 .DEFAULT_GOAL := help
-.PHONY: help build gorun agents profile gorun-gpu static static-gpu wheel release roots demo test test-faults slowest race lint fuzz bench soak docs site site-test man gpu api module clean
+.PHONY: help build gorun agents profile gorun-gpu static static-gpu wheel release roots demo test test-faults slowest race lint fuzz bench soak docs site site-test report-test man gpu api module clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -133,7 +133,7 @@ bench: build ## gorun against its peers on this machine, interleaved, in 25 minu
 
 soak: ## the tests with full counts, then fuzzing: hours
 	GORUN_SOAK=1 .ci/test
-	$(MAKE) site-test
+	$(MAKE) site-test report-test
 	packaging/release/test
 	.ci/fuzz
 
@@ -148,6 +148,10 @@ site: ## build/site: README, docs and examples as pages with search
 site-test: site ## test the site in Debian's chromium: links, search, a telephone's width, light and dark
 	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check 'playwright~=1.65'
 	.venv-site/bin/python docs/site/test.py build/site
+
+report-test: gorun ## test gorun report's page in Debian's chromium, and its trace in Perfetto's trace processor
+	.ci/setup-venv report
+	.venv-report/bin/python cmd/gorun/testdata/report.py $(BIN)/gorun
 
 # Of what `make gorun` has compiled.
 man: private TAGS := $(TAGS),agents

@@ -40,6 +40,13 @@ func (c *clock) toLocal(at time.Time) time.Time {
 	return at.Add(-c.ahead)
 }
 
+// aheadSeconds is by how much the node's clock is ahead, in whole microseconds; 0: not known, too.
+func (c *clock) aheadSeconds() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ahead.Round(time.Microsecond).Seconds()
+}
+
 // report returns nil without a sample.
 func (c *clock) report() *doctor.Clock {
 	c.mu.Lock()

@@ -37,10 +37,11 @@ func (h *head) emitEvent(ev job.Event) {
 		h.emitStarts(ev.PIDs, ev.At)
 		return
 	case job.StartFailed:
-		e.Event, e.At, e.Text, e.Host, e.Code = record.StartFailed, ev.At, ev.Text, p.Nodes[ev.Node].Name, &ev.Code
+		e.Event, e.At, e.Text, e.Code = record.StartFailed, ev.At, ev.Text, &ev.Code
+		h.locate(&e, ev.Node)
 	case job.Exited:
 		e.Event, e.At, e.Rank, e.PID = record.RankEnded, ev.At, &ev.Rank, ev.PID
-		e.Host = p.Nodes[p.Ranks[ev.Rank].Node].Name
+		h.locate(&e, p.Ranks[ev.Rank].Node)
 		if ev.Signal != 0 {
 			e.Signal, _ = diagnosis.SignalName(ev.Signal)
 		} else {
@@ -59,10 +60,18 @@ func (h *head) emitEvent(ev job.Event) {
 func (h *head) emitStarts(pids map[int]int, at time.Time) {
 	p := h.plan.Load()
 	for _, rank := range slices.Sorted(maps.Keys(pids)) {
-		h.settings.emit(record.Event{
-			Event: record.RankStarted, At: at, Attempt: p.Attempt, Rank: &rank, PID: pids[rank],
-			Host: p.Nodes[p.Ranks[rank].Node].Name,
-		})
+		e := record.Event{Event: record.RankStarted, At: at, Attempt: p.Attempt, Rank: &rank, PID: pids[rank]}
+		h.locate(&e, p.Ranks[rank].Node)
+		h.settings.emit(e)
+	}
+}
+
+// locate says on which node an event happened, by its clock.
+func (h *head) locate(e *record.Event, node int) {
+	at := &h.plan.Load().Nodes[node]
+	e.Host = at.Name
+	if at.Remote {
+		e.ClockAhead = h.nodes[node].clock.aheadSeconds()
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"gorun/env/plan"
 	"gorun/internal/printable"
 	"gorun/internal/shellwords"
+	"gorun/launcher/job"
 	"gorun/launcher/record"
 )
 
@@ -105,47 +106,26 @@ type run struct {
 	record.Start
 	events  []record.Event
 	printed printedJSON
-	plan    struct {
-		Nodes []struct {
-			Host string
-			CPUs string
-			Env  []variable `json:"environment"`
-		}
-		Programs []struct{ Path, Kind string }
-		Ranks    []struct {
-			Node int
-			CPUs string
-			GPUs string     `json:"visible_gpus"`
-			Env  []variable `json:"environment"`
-		}
-		Env []variable `json:"environment"`
-	}
+	// What they name by text remains empty in these: modes, causes and fates.
+	plan     job.Plan
+	report   reportJSON
+	machines recordedMachines
 	settings map[string]any // of the plan: what is no list
-	report   struct {
-		Elapsed float64 `json:"elapsed_seconds"`
-		NCCL    struct {
-			Summaries []struct {
-				Text  string
-				Ranks []int
-			}
-		}
-	}
-}
-
-type variable struct {
-	Name, Value string
-	Origin      plan.Origin
 }
 
 func newRun(rec record.Record) (r run) {
 	r.Start = rec.Start
 	for _, line := range rec.Lines("event") {
 		var e record.Event
-		if json.Unmarshal(line, &e) == nil {
+		ofRank := []string{record.RankStarted, record.RankEnded}
+		if json.Unmarshal(line, &e) == nil && (e.Rank != nil || !slices.Contains(ofRank, e.Event)) {
 			r.events = append(r.events, e)
 		}
 	}
-	for kind, into := range map[string]any{"plan": &r.plan, "printed": &r.printed, "report": &r.report} {
+	r.report.Result = new(job.Result)
+	for kind, into := range map[string]any{
+		"plan": &r.plan, "printed": &r.printed, "report": &r.report, "machines": &r.machines,
+	} {
 		_, _ = recordLine(rec, kind, into) // a job that was killed lacks some
 	}
 	_, _ = recordLine(rec, "plan", &r.settings)
@@ -169,7 +149,7 @@ const perJob = `[0-9a-f]{12,}|:[0-9]+|gorun-[0-9a-z]{8}`
 func (r *run) facts() (list []fact) {
 	random := regexp.MustCompile(perJob)
 	add := func(subject, value string) { list = append(list, fact{subject, -1, value}) }
-	addEnv := func(vars []variable, suffix string, rank int) {
+	addEnv := func(vars []plan.Variable, suffix string, rank int) {
 		for _, v := range vars {
 			if v.Origin == plan.Gorun {
 				if v.Name == env.VarMasterPort {
@@ -187,14 +167,16 @@ func (r *run) facts() (list []fact) {
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
 		add("version of "+name, r.Versions[name])
 	}
-	for _, s := range r.report.NCCL.Summaries {
-		add("NCCL of ranks "+printable.Ranges(s.Ranks), s.Text)
+	if r.report.NCCL != nil {
+		for _, s := range r.report.NCCL.Summaries {
+			add("NCCL of ranks "+printable.Ranges(s.Ranks), s.Text)
+		}
 	}
-	for i, p := range r.plan.Programs {
+	for i, p := range r.plan.Apps {
 		add(fmt.Sprintf("program %d", i), p.Path+" ("+p.Kind+")")
 	}
 	for i, n := range r.plan.Nodes {
-		add(fmt.Sprintf("node %d", i), n.Host+", CPUs "+cmp.Or(n.CPUs, "unknown"))
+		add(fmt.Sprintf("node %d", i), n.Name+", CPUs "+cmp.Or(n.CPUs, "unknown"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.settings)) {
 		switch value := r.settings[name].(type) {
@@ -205,12 +187,12 @@ func (r *run) facts() (list []fact) {
 		}
 	}
 	for i, rank := range r.plan.Ranks {
-		list = append(list, fact{"node", i, fmt.Sprint(rank.Node)}, fact{"CPUs", i, rank.CPUs},
-			fact{"GPUs", i, rank.GPUs})
+		list = append(list, fact{"node", i, fmt.Sprint(rank.Node)}, fact{"CPUs", i, rank.CPUs.String()},
+			fact{"GPUs", i, rank.GPU})
 	}
-	addEnv(r.plan.Env, "", -1)
+	addEnv(r.plan.Common, "", -1)
 	for _, n := range r.plan.Nodes {
-		addEnv(n.Env, " on "+n.Host, -1)
+		addEnv(n.Env, " on "+n.Name, -1)
 	}
 	for i, rank := range r.plan.Ranks {
 		addEnv(rank.Env, "", i)
@@ -341,7 +323,7 @@ func (r *run) times() (seconds [3]float64) {
 	if started.After(began) {
 		seconds[1] = started.Sub(began).Seconds()
 	}
-	seconds[2] = r.report.Elapsed
+	seconds[2] = time.Duration(r.report.Elapsed).Seconds()
 	return seconds
 }
 

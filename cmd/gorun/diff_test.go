@@ -11,6 +11,7 @@ import (
 
 	"gorun/env/plan"
 	"gorun/internal/testneeds"
+	"gorun/launcher/job"
 )
 
 // drawnRun has 300 variables and 30 versions.
@@ -18,8 +19,11 @@ func drawnRun(random *rand.Rand) (r run) {
 	origins := []plan.Origin{plan.Inherited, plan.Exported, plan.Gorun}
 	for i := range 300 {
 		value := fmt.Sprint("value ", random.IntN(3))
-		r.plan.Env = append(r.plan.Env, variable{fmt.Sprint("NAME_", i), value, origins[random.IntN(len(origins))]})
+		r.plan.Common = append(r.plan.Common, plan.Variable{
+			Name: fmt.Sprint("NAME_", i), Value: value, Origin: origins[random.IntN(len(origins))],
+		})
 	}
+	r.report.Result = new(job.Result)
 	r.Versions = map[string]string{}
 	for i := range 30 {
 		r.Versions[fmt.Sprint("library ", i)] = fmt.Sprintf("%d.%d", random.IntN(3), random.IntN(30))
@@ -33,9 +37,9 @@ func TestDiffOfOneChange(t *testing.T) {
 	for range 100 {
 		good := drawnRun(random)
 		bad := good
-		bad.plan.Env = slices.Clone(good.plan.Env)
-		random.Shuffle(len(bad.plan.Env), func(i, j int) {
-			bad.plan.Env[i], bad.plan.Env[j] = bad.plan.Env[j], bad.plan.Env[i]
+		bad.plan.Common = slices.Clone(good.plan.Common)
+		random.Shuffle(len(bad.plan.Common), func(i, j int) {
+			bad.plan.Common[i], bad.plan.Common[j] = bad.plan.Common[j], bad.plan.Common[i]
 		})
 		bad.Versions = maps.Clone(good.Versions)
 		require.Empty(t, differences(&good, &bad))
@@ -47,7 +51,7 @@ func TestDiffOfOneChange(t *testing.T) {
 
 		bad.Versions = good.Versions
 		i := random.IntN(300)
-		v := &bad.plan.Env[i]
+		v := &bad.plan.Common[i]
 		changes := []func(){
 			func() { v.Value += " and more" }, func() { v.Origin += "?" }, func() { v.Name += "_OTHER" },
 		}

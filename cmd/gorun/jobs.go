@@ -41,6 +41,7 @@ type jobsRequest struct {
 	nccl             bool
 	stream           int    // 1: standard output, 2: standard error, 0: both
 	dir              string // of evidence
+	html, trace      string // files; "-" is standard output
 	act              func() error
 	found            []registry.Handle
 }
@@ -75,6 +76,7 @@ func (r *jobsRequest) rankOption() option {
 
 func (r *jobsRequest) check(words []string) {
 	r.names = words
+	r.oneOutput(choice{r.html == "-", "--html -"}, choice{r.trace == "-", "--trace -"}, choice{r.JSON, "--json"})
 	if slices.Contains(words, "") {
 		r.refuse("the name of a job is empty: an unset variable?")
 	}

@@ -157,7 +157,9 @@ const maxUnfolded = 16
 
 // rankTable lists where ranks run, and why there. In large jobs, ranks that differ in nothing share a row. It leaves
 // out what is the same for all ranks or is not known.
-func rankTable(p *job.Plan, width int) string {
+func rankTable(p *job.Plan, width int) string { return show.Table(rankRows(p), width) }
+
+func rankRows(p *job.Plan) [][]string {
 	rows := [][]string{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "MEMORY", "PLACEMENT", "PROGRAM"}}
 	if len(p.Ranks) > maxUnfolded {
 		for _, row := range mergeRanks(p) {
@@ -179,7 +181,7 @@ func rankTable(p *job.Plan, width int) string {
 			row[program] = ""
 		}
 	}
-	return show.Table(show.WithoutEmpty(rows, local, program), width)
+	return show.WithoutEmpty(rows, local, program)
 }
 
 // rankRow is the row of one rank, or of successive ranks of a node that are placed alike, on one or several hosts.

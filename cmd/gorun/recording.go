@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"gorun/launcher/job"
 	"gorun/launcher/record"
 	"gorun/launcher/registry"
+	"gorun/placement"
 )
 
 // recordsDir has the records of the user's jobs; "" if there is no place for them.
@@ -196,6 +198,41 @@ func (r *recorder) planned(p *job.Plan) {
 		}
 		return planJSON{len(p.Ranks), shown}
 	})
+	if machines := machinesOf(p); machines != nil {
+		r.add("machines", func() any { return recordedMachines{machines} })
+	}
+}
+
+// recordedMachines are those of a job's nodes.
+type recordedMachines struct {
+	Machines []nodesMachine `json:"machines"`
+}
+
+// nodesMachine is a machine of some nodes of a plan, by number.
+type nodesMachine struct {
+	Nodes   []int             `json:"nodes"`
+	Machine placement.Machine `json:"machine"`
+}
+
+// maxMachines is how many machines a record, and a page, has.
+const maxMachines = 4
+
+// machinesOf returns the machines whose topology was read. Hosts of one kind share theirs.
+func machinesOf(p *job.Plan) (list []nodesMachine) {
+	for i, n := range p.Nodes {
+		if n.Machine.Topology == nil {
+			continue
+		}
+		same := slices.IndexFunc(list, func(m nodesMachine) bool {
+			return m.Machine.Topology == n.Machine.Topology && len(m.Machine.GPUs) == len(n.Machine.GPUs)
+		})
+		if same >= 0 {
+			list[same].Nodes = append(list[same].Nodes, i)
+		} else if len(list) < maxMachines {
+			list = append(list, nodesMachine{[]int{i}, n.Machine})
+		}
+	}
+	return list
 }
 
 func (r *recorder) start(id string, p *job.Plan) {

@@ -31,10 +31,17 @@ func reportCommand(c *commandLine) *command {
 		Description: "gorun report prints the report of one of your last jobs, as at its end.",
 		UsageText:   "gorun report [options] [JOB|last]",
 		Flags: c.Flags(c.group(dialect.GroupShown,
-			c.jsonOption("print what --report writes"))...),
+			c.jsonOption("print what --report writes"), option{
+				Names: []string{"html"}, Value: "FILE", Set: dialect.Text(&r.html),
+				Help: "write a page with timeline, placement and output to FILE (- is stdout)",
+			}, option{
+				Names: []string{"trace"}, Value: "FILE", Set: dialect.Text(&r.trace),
+				Help: "write a trace for https://ui.perfetto.dev to FILE (- is stdout)",
+			})...),
 	}, shownText, "there is no record of such a job, or it has no report",
 		dialect.Example{"gorun report", "the last job"},
-		dialect.Example{"gorun report --json 7f3a", "all about one, for programs"})
+		dialect.Example{"gorun report --json 7f3a", "all about one, for programs"},
+		dialect.Example{"gorun report --html job.html", "for a browser"})
 }
 
 // past returns the record of the job of the command line, or of the last one.
@@ -94,6 +101,11 @@ func (r *jobsRequest) report() error {
 	if err != nil {
 		return err
 	}
+	if r.html != "" || r.trace != "" {
+		if err := r.writeReports(rec); err != nil || !r.JSON {
+			return err
+		}
+	}
 	if r.JSON {
 		line, err := recordLine(rec, "report", nil)
 		var text bytes.Buffer
@@ -118,6 +130,36 @@ func (r *jobsRequest) report() error {
 	return r.printLines(append(lines, evidenceLines(evidenceDirs(rec))...))
 }
 
+// writeReports writes --html and --trace.
+func (r *jobsRequest) writeReports(rec record.Record) error {
+	now := time.Time{}
+	if rec.Running {
+		now = time.Now()
+	}
+	known := newRun(rec)
+	times := newTimeline(&known, now)
+	for _, file := range []struct {
+		option, name string
+		text         func() string
+	}{
+		{"--html", r.html, func() string { return pageHTML(rec, &known, times) }},
+		{"--trace", r.trace, func() string { return traceJSON(rec, &known, times) }},
+	} {
+		var err error
+		switch file.name {
+		case "":
+		case "-":
+			err = r.print(file.text())
+		default:
+			err = writeTo(file.name, file.text())
+		}
+		if err != nil {
+			return optionError(file.option, err)
+		}
+	}
+	return nil
+}
+
 // lastEvents describes what happened last to a job.
 func lastEvents(rec record.Record) (lines []string) {
 	const most = 20
@@ -129,6 +171,18 @@ func lastEvents(rec record.Record) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// markText describes an event but for its time.
+func markText(e record.Event) string {
+	if e.Event == record.AttemptBegan {
+		return fmt.Sprint("restart ", e.Attempt)
+	}
+	host := e.Host
+	if strings.HasPrefix(e.Text, host) {
+		host = ""
+	}
+	return show.Join(": ", e.Event, show.Join(", ", host, e.Text))
 }
 
 func eventText(e record.Event) string {

@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 797_670
-	maxTestTokens = 717_350
+	maxTokens     = 804_350
+	maxTestTokens = 719_400
 )
 
 func TestTokens(t *testing.T) {

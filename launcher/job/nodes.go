@@ -127,7 +127,7 @@ func nodesOf(facts []Facts, layout *placement.Layout) (used []Facts, nodes []Nod
 		perNode = append(perNode, layout.PerNode[i])
 		nodes = append(nodes, Node{
 			Name: f.Host, CPUs: f.Machine.CPUs.String(), Fact: i, Ranks: make([]int, 0, layout.PerNode[i]),
-			Remote: f.Remote, Endpoint: f.Endpoint, Role: f.Role,
+			Remote: f.Remote, Endpoint: f.Endpoint, Role: f.Role, Machine: f.Machine,
 		})
 	}
 	layout.PerNode = perNode

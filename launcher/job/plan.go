@@ -68,6 +68,8 @@ type Node struct {
 	Ranks []int  `json:"ranks"` // ranks on it
 	// CPUs are those that its ranks may use, as "0-3,8"; "" if they are not known.
 	CPUs string `json:"cpus,omitempty"`
+	// Machine is what was read of it for placement.
+	Machine placement.Machine `json:"-"`
 	// Fact is the node's index among the facts: hosts without ranks are no nodes.
 	Fact int `json:"-"`
 	// Remote and Endpoint are those of its facts.

@@ -50,6 +50,8 @@ type Event struct {
 	// Signal is the name of the signal that ended it: "SIGKILL".
 	Signal string `json:"signal_name,omitempty"`
 	Text   string `json:"text,omitempty"` // more, for people
+	// ClockAhead is by how many seconds the clock of its node was ahead of that of the launcher's host; At is corrected.
+	ClockAhead float64 `json:"clock_ahead_seconds,omitempty"`
 }
 
 // What happened.

@@ -75,7 +75,7 @@ func optionTable(b *strings.Builder, g Group, commands []*cli.Command, known anc
 // letters stand for gorun's commands in the column.
 var letters = map[string]string{
 	"store": "s", "topo": "m", "doctor": "d", "env": "v", "lint": "v", "bench": "b", "explain": "e", "sbatch": "q",
-	"ps": "j", "top": "j", "stop": "j", "stacks": "j", "logs": "j", "evidence": "j", "install-names": "i",
+	"ps": "j", "top": "j", "stop": "j", "stacks": "j", "logs": "j", "evidence": "j", "report": "j", "install-names": "i",
 }
 
 func allSpellings(o *Option) []string {
