@@ -126,9 +126,12 @@ func (p *page) head(rec record.Record, r *run, t *timeline, state string) {
 	}
 	p.add("<dl>")
 	for _, row := range [][2]string{
-		{"command", shellwords.Join(rec.Command)}, {"ranks", ranks},
+		{"command", shellwords.Join(rec.Command)},
+		{"ranks", ranks},
 		{"started", rec.Began.Local().Format(quarantine.TimeFormat) + " on " + rec.Host + " in " + rec.Dir},
-		{"took", spanText(t.ended.Sub(t.began))}, {"exit code", code}, {"goodput", goodput},
+		{"took", spanText(t.ended.Sub(t.began))},
+		{"exit code", code},
+		{"goodput", goodput},
 	} {
 		if row[1] != "" {
 			p.add("<dt>%s</dt><dd>%s</dd>\n", row[0], row[1])
