@@ -38,16 +38,13 @@ type Entry struct {
 	closed bool
 }
 
-// Handler responds to a request with any number of parts. ctx ends when the client disconnects or the entry is
-// closed. A
-// handler should return after an error of send.
+// Handler responds to a request with any number of parts. ctx ends when the client disconnects or the entry is closed.
+// A handler should return after an error of send.
 type Handler func(ctx context.Context, request Request, send func(part any) error)
 
 // Register makes an entry for a job in the first suitable place, and serves requests until Close. It calls announce
-// with
-// a directory before and after making it. Close removes the directory; the caller should have it removed if this
-// process
-// is killed.
+// with a directory before and after making it. Close removes the directory; the caller should have it removed if this
+// process is killed.
 func Register(places []string, id string, announce func(path string), handler Handler) (*Entry, error) {
 	if !isID(id) {
 		return nil, fmt.Errorf("register job: %q is not an id of %d hexadecimal digits", id, idDigits)
@@ -92,9 +89,10 @@ func (e *Entry) listen() (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// Close closes and removes the entry. Clients still receive what was sent before.
+// Close removes the entry, and then closes it: whose connection ends knows that the job is listed no more. Clients
+// still receive what was sent before.
 func (e *Entry) Close() {
-	e.cancel()
+	e.remove()
 	_ = e.listener.Close()
 	e.mu.Lock()
 	e.closed = true
@@ -103,12 +101,11 @@ func (e *Entry) Close() {
 	}
 	e.mu.Unlock()
 	e.work.Wait()
-	e.remove()
 }
 
 // remove removes the directory, unless another one has its name now.
 func (e *Entry) remove() {
-	e.cancel()
+	defer e.cancel()
 	for _, name := range []string{newSocket, socket} {
 		_ = unix.Unlinkat(e.dir, name, 0)
 	}
