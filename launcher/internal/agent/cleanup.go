@@ -63,6 +63,7 @@ func (j *job) end(grace time.Duration) {
 	}
 	j.closeCgroup()
 	j.privateDir.close()
+	j.oom.Close()
 	j.closeLogs()
 	j.display.close()
 	j.reports.close()

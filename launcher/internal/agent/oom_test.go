@@ -31,11 +31,11 @@ func TestDescribeOOM(t *testing.T) {
 			"lower `--nproc-per-node` or raise the limit: 2 ranks share 1000 KiB",
 		},
 		{
-			process.OOMKill{Evidence: counted, Limit: 24105 << 20, Host: true},
-			2, "this host's 23.5 GiB (" + counted + ")",
+			process.OOMKill{Evidence: "kernel log", Limit: 24105 << 20, Host: true},
+			2, "this host's 23.5 GiB (kernel log)",
 			"lower `--nproc-per-node`: 2 ranks share this host's 23.5 GiB",
 		},
-		{process.OOMKill{Evidence: counted}, 2, counted, ""},
+		{process.OOMKill{Evidence: "kernel log"}, 2, "kernel log", ""},
 	}
 	for _, tt := range tests {
 		text, hint := describeOOM(tt.kill, tt.ranks)

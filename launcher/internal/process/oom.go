@@ -18,6 +18,7 @@ import (
 type oomCounter struct {
 	files         fs.FS
 	levels        []string // directories of our group and its mounted ancestors, innermost first
+	group         string   // our group, from the root of the hierarchy
 	events, limit string   // names of files
 }
 
@@ -44,7 +45,7 @@ func newOOMCounter(files fs.FS) (*oomCounter, error) {
 	if len(levels) == 0 {
 		return nil, fmt.Errorf("memory cgroup %q is not mounted", group.path)
 	}
-	c := &oomCounter{files: files, levels: levels, events: "memory.events", limit: "memory.max"}
+	c := &oomCounter{files: files, levels: levels, group: group.path, events: "memory.events", limit: "memory.max"}
 	if group.v1 {
 		c.events, c.limit = "memory.oom_control", "memory.limit_in_bytes"
 	}
