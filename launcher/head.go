@@ -163,6 +163,9 @@ func (h *head) step(ev job.Event) (notes []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sup.Done() {
+		if lost, ok := ev.(job.OutputLost); ok && !lost.ReaderGone { // the last output is written after the end
+			h.sup.Next(lost)
+		}
 		return nil
 	}
 	notes = h.execute(h.sup.Next(ev))
