@@ -83,30 +83,27 @@ type python struct {
 	codeType     uint64 // once known
 	err          error  // the first failure, after which nothing is read
 
+	maps   string // the files that are mapped
 	source string // the file of the innermost frame of the main thread
 	at     int    // the line that it executes
 }
 
-// pythonFrames returns the frames of a Python program's main thread, innermost first, and what it awaits (see awaits).
-// It does not stop the process.
-func pythonFrames(pid int) (lines []string, call string, err error) {
+// frames returns the frames of a Python program's main thread, innermost first. It does not stop the process.
+func (p *python) frames(pid int) (lines []string, err error) {
 	memory, err := os.Open(file(pid, "mem"))
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer memory.Close()
-	p := python{memory: memory}
+	p.memory = memory
 	version, err := p.locate(pid)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if p.learn(version); p.err != nil {
-		return nil, "", p.err
+		return nil, p.err
 	}
-	if lines, err = p.settle(); len(lines) > 0 {
-		call = p.awaits(pid)
-	}
-	return lines, call, err
+	return p.settle()
 }
 
 // torchWait is the frame of the wait for an operation of PyTorch's that was begun with async_op=True. It is C++, which
@@ -118,10 +115,10 @@ var mpiWaits = strings.Fields("allgather allgatherv allreduce alltoall alltoallv
 	"gather gatherv mprobe probe recv reduce reduce_scatter scan scatter scatterv send sendrecv ssend wait waitall")
 
 // awaits returns the frame of the function that waits for other ranks, if the line that a program executes calls one
-// of PyTorch or mpi4py: they are C++ and C, which have no frames of Python. Lines with other calls prove nothing.
-func (p *python) awaits(pid int) string {
-	maps, _ := os.ReadFile(file(pid, "maps"))
-	torch, mpi := bytes.Contains(maps, []byte("/libtorch_cpu.so")), bytes.Contains(maps, []byte("/mpi4py/"))
+// of PyTorch or, with mpi, mpi4py: they are C++ and C, which have no frames of Python. Lines with other calls prove
+// nothing.
+func (p *python) awaits(pid int, mpi bool) string {
+	torch := strings.Contains(p.maps, "/libtorch_cpu.so")
 	if !torch && !mpi {
 		return ""
 	}
@@ -185,7 +182,8 @@ func (p *python) locate(pid int) (version string, err error) {
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(maps)) {
+	p.maps = string(maps)
+	for line := range strings.Lines(p.maps) {
 		// 00400000-0041f000 r--p 00000000 fe:00 1234   /usr/bin/python3.11
 		mapping, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "/")
 		f := strings.Fields(mapping)

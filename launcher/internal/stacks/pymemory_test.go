@@ -87,10 +87,10 @@ func TestPythonFrames(t *testing.T) {
 		var lines []string
 		for len(lines) == 0 || lines[0] != "𐐨 (<string>:17)" || WaitChannel(pid) == "" {
 			require.NoError(t, t.Context().Err(), lines)
-			lines, _, _ = pythonFrames(pid)
+			lines, _ = new(python).frames(pid)
 		}
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-		again, _, err := pythonFrames(pid)
+		again, err := new(python).frames(pid)
 		require.NoError(t, err, name)
 		require.Equal(t, lines, again, name)
 		require.Equal(t, "ждать (<string>:18)", lines[1], name)
@@ -103,7 +103,7 @@ func TestPythonFrames(t *testing.T) {
 		_ = c.Wait()
 		_, err = p.settle()
 		require.ErrorIs(t, err, io.EOF, name)
-		_, _, err = pythonFrames(pid)
+		_, err = new(python).frames(pid)
 		require.Error(t, err, name)
 	}
 }
@@ -142,7 +142,7 @@ func TestPythonMemoryOfAnotherProgram(t *testing.T) {
 	p.err = nil
 	p.learn("10")
 	require.ErrorIs(t, p.err, errVersion)
-	_, _, err = pythonFrames(os.Getpid())
+	_, err = p.frames(os.Getpid())
 	require.ErrorIs(t, err, errVersion)
 }
 
@@ -161,7 +161,7 @@ thread.join()
 `).Process.Pid
 		for text := ""; !strings.Contains(text, "\nin another thread: work (<string>:4)\n"); {
 			require.NoError(t, t.Context().Err(), text)
-			lines, _, _ := pythonFrames(pid)
+			lines, _ := new(python).frames(pid)
 			text = strings.Join(lines, "\n")
 		}
 	}
@@ -192,14 +192,13 @@ step(Work, Work)
 		for _, name := range pythons() {
 			pid := startPython(t, name, "import runpy, sys; sys.argv = ['', '"+library+"']; runpy.run_path('"+
 				program+"')").Process.Pid
-			lines, call := []string{""}, ""
-			for lines[0] != "step (train.py:6)" {
+			var p python
+			for lines := []string{""}; len(lines) == 0 || lines[0] != "step (train.py:6)"; {
 				require.NoError(t, t.Context().Err(), lines)
-				if lines, call, _ = pythonFrames(pid); len(lines) == 0 {
-					lines = []string{""}
-				}
+				p = python{}
+				lines, _ = p.frames(pid)
 			}
-			require.Equal(t, row.call, call, name)
+			require.Equal(t, row.call, p.awaits(pid, strings.Contains(p.maps, "/mpi4py/")), name)
 		}
 	}
 }

@@ -56,17 +56,20 @@ func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "
 // without frames or such a call.
 func PythonStack(ctx context.Context, pid int) (lines []string, obstacle string) {
 	const aim = " to see Python's frames"
-	lines, call, err := pythonFrames(pid)
+	var p python
+	lines, err := p.frames(pid)
 	switch {
 	case errors.Is(err, os.ErrPermission):
 		return nil, allow(pid) + aim
 	case !errors.Is(err, errVersion):
-		maps, _ := os.ReadFile(file(pid, "maps"))
-		if call != torchWait && strings.Contains(string(maps), "/mpi4py/") {
-			var text string
+		var text, call string
+		if strings.Contains(p.maps, "/mpi4py/") {
 			if text, obstacle = euStack(ctx, pid, "-m"); obstacle == "" {
 				call = mpi4pyCall(text)
 			}
+		}
+		if call == "" && len(lines) > 0 {
+			call = p.awaits(pid, obstacle != "")
 		}
 		if call != "" {
 			lines, obstacle = append([]string{call}, lines...), ""
