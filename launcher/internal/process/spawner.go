@@ -219,9 +219,7 @@ func (s *spawner) release(r *rank) {
 		if r.end[stream] < 0 {
 			continue
 		}
-		if !s.g.paused[stream].Load() {
-			s.drain(r, stream)
-		}
+		s.drain(r, stream) // also a paused one: what ended ranks wrote must not be lost
 		s.endStream(r, stream)
 	}
 	if in := r.input.Load(); in != nil {

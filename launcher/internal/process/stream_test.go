@@ -112,6 +112,16 @@ func TestExitIsReportedWhileOutputIsPaused(t *testing.T) {
 	assert.Equal(t, strings.Repeat("x", 100)+"last words", g.text(0)[0])
 }
 
+func TestCloseDeliversPausedOutput(t *testing.T) {
+	g := newGroup(t, 0)
+	g.Pause(1)
+	r := piped(0)
+	g.start(role("words", "100"), r)
+	g.until(0, func(s *story) bool { return s.exited })
+	require.NoError(t, g.Close())
+	assert.Equal(t, strings.Repeat("x", 100)+"last words", g.text(0)[0])
+}
+
 func TestStdinIsEmptyUnlessGiven(t *testing.T) {
 	g := newGroup(t, 0)
 	g.run(role("cat"), piped(0), piped(1))
