@@ -138,10 +138,10 @@ func (h *head) lookCloser(signs []job.Signs) job.Silence {
 // lookAtStacks completes signs by stacks and the use of GPUs.
 func (h *head) lookAtStacks(signs []job.Signs) {
 	answers, _ := h.queries.ask(context.Background(), h, queryCause)
-	stacks, busy := map[int][]string{}, map[string]int{}
+	doing, busy := map[int]spec.Activity{}, map[string]int{}
 	var ranks []spec.Activity
 	for _, u := range h.usages(answers) {
-		stacks[u.Rank], ranks = u.Stack, append(ranks, u.Activity)
+		doing[u.Rank], ranks = u.Activity, append(ranks, u.Activity)
 	}
 	h.verdict = job.Verdict(ranks)
 	for _, a := range answers {
@@ -154,7 +154,8 @@ func (h *head) lookAtStacks(signs []job.Signs) {
 	p := h.plan.Load()
 	for i := range signs {
 		s := &signs[i]
-		s.Collective, s.GPU = job.InCollective(stacks[s.Rank]), -1
+		s.Input = doing[s.Rank].State == spec.ReadsInput
+		s.Collective, s.GPU = job.InCollective(doing[s.Rank].Stack), -1
 		for _, g := range p.Ranks[s.Rank].GPUs {
 			if use, known := busy[fmt.Sprint(p.Ranks[s.Rank].Node, g.PCI)]; known {
 				s.GPU = max(s.GPU, use)

@@ -13,7 +13,7 @@ type Signs struct {
 	Rank    int
 	CPU     int   // percent of one CPU; -1: not known
 	GPU     int   // percent of its busiest GPU; -1: not known
-	IO      int64 // bytes a second that it read and wrote
+	IO      int64 // bytes a second that it read and wrote, those of a disk nine times
 	TCP     int64 // bytes a second of its own connections
 	Network int64 // bytes a second that passed through its node's interfaces
 	// Behind is where ranks wait that gorun's MPI servers or NCCL know to wait for others: "MPI_Init", "NCCL".
@@ -21,11 +21,12 @@ type Signs struct {
 	// Collective is the function of a library for collectives in which its stack is; "": none, or nobody looked.
 	Collective string
 	Store      bool // it waits in the store
+	Input      bool // it waits for standard input, which others write
 }
 
 // Use from which a rank works.
 const (
-	workCPU     = 5        // percent: on a busy host a rank gets less than it could use
+	workCPU     = 2        // percent: on a busy host a rank gets less than it could use
 	workGPU     = 20       // percent
 	workIO      = 64 << 10 // bytes a second
 	workTCP     = 8 << 10  // bytes a second: heartbeats of PyTorch, NCCL and others have less than 1 KiB/s
@@ -47,6 +48,8 @@ func (s *Signs) doing() (verb, rest string, kind int) {
 		return "use", "files", works
 	case s.TCP >= workTCP:
 		return "use", "the network", works
+	case s.Input:
+		return "wait", "for standard input", works
 	case s.Behind != "":
 		return "wait", "in " + s.Behind, sleeps
 	case s.Network >= workNetwork && s.CPU > 0:

@@ -41,6 +41,8 @@ func parseSigns(t *testing.T, text string) (ranks []Signs) {
 				s.Collective = value
 			case "store":
 				s.Store = true
+			case "input":
+				s.Input = true
 			default:
 				t.Fatalf("%q in %q", word, text)
 			}

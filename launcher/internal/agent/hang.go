@@ -135,6 +135,9 @@ func (l *inspection) inspect(ctx context.Context, members []process.Proc) {
 	if l.CPU >= busy && l.main.Busy() {
 		l.State, l.Wait = process.Proc{State: 'R'}.StateName(), ""
 	}
+	if stacks.ReadsInput(l.main.PID, first.PID) {
+		l.State, l.Wait = spec.ReadsInput, ""
+	}
 	switch l.program {
 	case stacks.Python:
 		l.Stack, l.Obstacle = stacks.PythonStack(ctx, l.main.PID)

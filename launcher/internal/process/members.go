@@ -13,8 +13,8 @@ import (
 // Members returns the living processes of each session in order of their start.
 func Members(sessions []int) (map[int][]Proc, error) {
 	members := make(map[int][]Proc, len(sessions))
-	err := eachMember(sessions, func(p Proc) {
-		if !p.dead() {
+	err := eachProcess(func(p Proc) {
+		if !p.dead() && slices.Contains(sessions, p.SID) {
 			members[p.SID] = append(members[p.SID], p)
 		}
 	})
@@ -24,8 +24,8 @@ func Members(sessions []int) (map[int][]Proc, error) {
 	return members, err
 }
 
-// eachMember calls show for every process in the sessions, zombies included.
-func eachMember(sessions []int, show func(Proc)) error {
+// eachProcess calls show for every process of the host, zombies included.
+func eachProcess(show func(Proc)) error {
 	proc, err := openProc()
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func eachMember(sessions []int, show func(Proc)) error {
 	defer proc.close()
 	pids, err := proc.pids()
 	for _, pid := range pids {
-		if p, ok := proc.stat(pid); ok && slices.Contains(sessions, p.SID) {
+		if p, ok := proc.stat(pid); ok {
 			show(p)
 		}
 	}

@@ -1,19 +1,21 @@
 package process
 
 import (
+	"cmp"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Load is the resource usage of the processes that currently exist in a session.
+// Load is the resource usage of the processes that currently exist in a session, or in one that these have begun.
 type Load struct {
 	// CPU is the CPU time used, including that of reaped children.
 	CPU time.Duration
 	// Memory is the sum of their resident set sizes in bytes; shared pages count for each process.
 	Memory int64
-	// IO counts the bytes that they and their reaped children read and wrote, those of a disk twice.
+	// IO counts the bytes that they and their reaped children read and wrote, those of a disk nine times, as a program
+	// that waits for it in between transfers few.
 	IO int64
 	// TCP counts the bytes of the sockets that they have open, each once.
 	TCP int64
@@ -23,10 +25,18 @@ type Load struct {
 // those that it finds.
 func Loads(sessions []int, sockets map[uint64]int64) (map[int]Load, error) {
 	page := int64(os.Getpagesize())
-	loads := make(map[int]Load, len(sessions))
-	err := eachMember(sessions, func(p Proc) {
-		l := loads[p.SID]
-		loads[p.SID] = Load{
+	loads, owners := make(map[int]Load, len(sessions)), make(map[int]int, len(sessions))
+	for _, s := range sessions {
+		owners[s] = s
+	}
+	err := eachProcess(func(p Proc) { // parents before children, until pids wrap around
+		owner := cmp.Or(owners[p.SID], owners[p.PPID])
+		if owner == 0 {
+			return
+		}
+		owners[p.PID] = owner
+		l := loads[owner]
+		loads[owner] = Load{
 			CPU: l.CPU + (p.CPU + p.ChildCPU).Duration(), Memory: l.Memory + p.Pages*page, IO: l.IO + p.io(),
 			TCP: l.TCP + p.takeFrom(sockets),
 		}
@@ -38,10 +48,13 @@ func Loads(sessions []int, sockets map[uint64]int64) (map[int]Load, error) {
 func (p Proc) io() (sum int64) {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/io") // needs the right to trace it
 	for line := range strings.Lines(string(text)) {
-		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ": "); name {
-		case "rchar", "wchar", "read_bytes", "write_bytes":
-			n, _ := strconv.ParseInt(value, 10, 64) // the kernel's number
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		n, _ := strconv.ParseInt(value, 10, 64) // the kernel's number
+		switch name {
+		case "rchar", "wchar":
 			sum += n
+		case "read_bytes", "write_bytes":
+			sum += 8 * n
 		}
 	}
 	return sum

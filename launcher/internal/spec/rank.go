@@ -56,6 +56,9 @@ type Activity struct {
 	LastLine string `json:"last_line,omitempty"` // last line that it printed
 }
 
+// ReadsInput is the state of a rank that waits for standard input.
+const ReadsInput = "reading standard input"
+
 // MPIWait is a rank's wait in MPI, as the servers of its node see it.
 type MPIWait struct {
 	// For are the ranks of the job that it waits for; empty: they are on other nodes. Init reports that these have not

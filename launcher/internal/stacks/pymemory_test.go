@@ -89,6 +89,8 @@ func TestPythonFrames(t *testing.T) {
 			require.NoError(t, t.Context().Err(), lines)
 			lines, _ = new(python).frames(pid)
 		}
+		require.True(t, ReadsInput(pid, pid), name)
+		require.False(t, ReadsInput(pid, os.Getpid()), name)
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 		again, err := new(python).frames(pid)
 		require.NoError(t, err, name)

@@ -277,6 +277,14 @@ func WaitChannel(pid int) string {
 	return ""
 }
 
+// ReadsInput reports whether the main thread waits to read the standard input that the process shares with another.
+func ReadsInput(pid, other int) bool {
+	call, _ := os.ReadFile(file(pid, "syscall"))
+	input, _ := os.Readlink(file(pid, "fd/0"))
+	shared, _ := os.Readlink(file(other, "fd/0"))
+	return strings.HasPrefix(string(call), strconv.Itoa(unix.SYS_READ)+" 0x0 ") && input == shared
+}
+
 // WaitsForChild reports whether the process only waits for one of its children, as a shell does.
 func WaitsForChild(pid int) bool {
 	channel := WaitChannel(pid)
