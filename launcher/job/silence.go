@@ -153,7 +153,8 @@ type HangWatch struct {
 	Suspect, Limit time.Duration
 	Busy           bool
 
-	quiet, idle     int // checks in a row without output, and those of them without work
+	quiet, idle     int // checks in a row without output, and those of them without certain work
+	still           int // those of them without any
 	suspected, said bool
 }
 
@@ -186,22 +187,24 @@ const (
 // looks at ranks more closely where a verdict depends on it.
 func (w *HangWatch) Check(changed bool, seen Silence, confirm func() Silence) (v HangVerdict, confirmed Silence) {
 	if changed {
-		w.quiet, w.idle = 0, 0
+		w.quiet, w.idle, w.still = 0, 0, 0
 		return HangNone, seen
 	}
-	if w.quiet++; seen.Works && !seen.Doubt {
-		w.idle = 0
-	} else {
-		w.idle++
+	w.quiet, w.idle, w.still = w.quiet+1, w.idle+1, w.still+1
+	if seen.Works {
+		w.still = 0
+		if !seen.Doubt {
+			w.idle = 0
+		}
 	}
-	count := w.idle
-	if w.Busy {
-		count = w.quiet
+	count := w.still
+	if seen.Doubt { // else a look at ranks that compute now and then could miss it
+		count = w.idle
 	}
 	switch {
-	case w.reached(count, w.Limit):
+	case w.reached(count, w.Limit), w.Busy && w.reached(w.quiet, w.Limit):
 		v = HangCertain
-	case !w.suspected && w.reached(w.idle, w.Suspect):
+	case !w.suspected && w.reached(count, w.Suspect):
 		v = HangSuspected
 	case !w.said && w.reached(w.quiet, w.Limit):
 		if seen.Doubt {
@@ -228,7 +231,7 @@ func (w *HangWatch) Check(changed bool, seen Silence, confirm func() Silence) (v
 	default:
 		w.said, v = true, HangBusy
 	}
-	w.idle = 0
+	w.idle, w.still = 0, 0
 	return v, seen
 }
 

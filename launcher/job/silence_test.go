@@ -96,6 +96,8 @@ func TestHangWatch(t *testing.T) {
 		"0 cccccccccccccccc":  "",                          // a busy job is no hang
 		"0 wwwwssswwwwsss":    "",                          // nor are pauses in its work
 		"0 mmmmmmmm":          "suspected 8s",              // one that polls is
+		"0 cssscssscsssc":     "",                          // nor one that computes now and then
+		"4 csscsscsscsssss":   "busy 4s, certain 14s",      // until it does no longer
 		"16 ssssssssss":       "suspected 8s, certain 16s", // of 4 checks each
 		"4 ssss":              "certain 4s",                // before the suspicion
 		"4 cccccccccccc":      "busy 4s",                   // said once
