@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,8 +41,8 @@ func recordsDir() string {
 	return filepath.Join(filepath.Dir(hosts), "jobs")
 }
 
-// recordDelay is how long a job runs before its record begins, so that no start waits for it. A shorter job writes all
-// of its record at its end.
+// recordDelay is how long lines of a record wait for others. The first ones wait until ranks run: no start waits for
+// them, and even a short job has time then.
 const recordDelay = 50 * time.Millisecond
 
 // recordLimit is how long the end of a job may wait for a slow disk.
@@ -53,6 +54,7 @@ type recorder struct {
 	member  bool // of a job whose record another node's gorun keeps, unless this one plans it
 	began   time.Time
 	stream  *record.Stream // nil for no record
+	begun   sync.Once
 	events  *record.Stream // nil without --events
 	id      string
 	masker  *strings.Replacer // of what is recorded
@@ -122,6 +124,9 @@ func (r *recorder) add(kind string, fields func() any) {
 
 func (r *recorder) emit(e record.Event) {
 	r.add("event", func() any { return e })
+	if e.Event == record.RankStarted && r.stream != nil {
+		r.begun.Do(r.stream.Hurry)
+	}
 	if r.events != nil {
 		r.events.Add(func(w io.Writer) error { return show.Line(w, "event", e) })
 	}
@@ -244,12 +249,13 @@ func (r *recorder) start(id string, p *job.Plan) {
 			if err != nil {
 				return nil, err
 			}
+			record.Prune(recordsDir(), true)
 			return recordFile{f, r.began}, nil
 		})
 	}
 }
 
-// recordFile is a record. Its end makes place for the next one.
+// recordFile is a record. The end of a long job makes place for the next one.
 type recordFile struct {
 	*os.File
 	began time.Time
@@ -257,7 +263,9 @@ type recordFile struct {
 
 func (f recordFile) Close() error {
 	err := f.File.Close()
-	record.Prune(recordsDir(), time.Since(f.began) < time.Second)
+	if time.Since(f.began) >= time.Second {
+		record.Prune(recordsDir(), false)
+	}
 	return err
 }
 

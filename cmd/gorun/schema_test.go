@@ -389,6 +389,64 @@ func typeText(schema object) string {
 	return schema[0].value.(string)
 }
 
+// Package show writes what encoding/json does, except for the envelope.
+func TestJSONOfDocuments(t *testing.T) {
+	for _, d := range documents {
+		full := reflect.New(reflect.TypeOf(d.fields)).Elem()
+		fill(full, 0)
+		for _, value := range []any{full.Interface(), d.fields} {
+			var want, got bytes.Buffer
+			enc := json.NewEncoder(&want)
+			enc.SetEscapeHTML(false)
+			require.NoError(t, enc.Encode(value))
+			if want.Len() > len("{}\n") {
+				require.NoError(t, show.Line(&got, d.kind, value))
+				_, fields, _ := strings.Cut(got.String(), `"kind":"`+d.kind+`",`)
+				require.Equal(t, want.String(), "{"+fields, d.kind)
+			}
+		}
+	}
+}
+
+// fill gives a value, and to some depth all that it contains, values that are not zero.
+func fill(v reflect.Value, depth int) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString(`a "\ü<` + "\n"[:depth%2])
+	case reflect.Float64:
+		v.SetFloat(1.5)
+	case reflect.Pointer:
+		if depth < 8 {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem(), depth+1)
+		}
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			v.SetBytes([]byte("[1]"))
+		} else if depth < 8 {
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+			fill(v.Index(1), depth+1)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("key").Convert(v.Type().Key()), reflect.Zero(v.Type().Elem()))
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			if f.CanSet() {
+				fill(f, depth+1)
+			}
+		}
+	default:
+		if v.CanInt() {
+			v.SetInt(1)
+		} else if v.CanUint() {
+			v.SetUint(1)
+		}
+	}
+}
+
 // checkDocument validates a document of gorun against the schema of its kind. It also refuses fields that the schema
 // does not have, as later versions of gorun may add them for users.
 func checkDocument(text []byte) error {

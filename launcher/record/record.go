@@ -80,8 +80,10 @@ func Create(records, id string) (*os.File, error) {
 		return nil, errors.New("neither XDG_STATE_HOME nor HOME is set")
 	}
 	dir := Dir(records, id)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+	if os.Mkdir(dir, 0o700) != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
 	}
 	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
@@ -96,8 +98,8 @@ func isOpen(f *os.File) bool {
 	return errors.Is(err, unix.EWOULDBLOCK)
 }
 
-// Prune removes the oldest records, beyond MaxJobs and MaxBytes. For the end of a short job, it looks at their number
-// alone, and leaves a few of them to others.
+// Prune removes the oldest records, beyond MaxJobs and MaxBytes. For a short job, it looks at their number alone, and
+// leaves a few of them to others.
 func Prune(records string, short bool) {
 	found, _ := os.ReadDir(records)
 	if short && len(found) <= MaxJobs+slack {

@@ -47,6 +47,15 @@ func (s *Stream) arm() {
 	}
 }
 
+// Hurry ends the delay of what was added.
+func (s *Stream) Hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Reset(0)
+	}
+}
+
 // Add adds what write writes: whole lines.
 func (s *Stream) Add(write func(io.Writer) error) {
 	s.mu.Lock()

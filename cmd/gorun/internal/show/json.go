@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 
 	"gorun/internal/printable"
@@ -50,28 +51,20 @@ func Line(w io.Writer, kind string, value any) error {
 }
 
 func document(kind string, value any) ([]byte, error) {
-	head, err := marshal(Envelope{schema, version.String(), kind})
-	if err != nil {
-		return nil, err
+	text, err := appendMembers([]byte("{"), reflect.ValueOf(Envelope{schema, version.String(), kind}))
+	head := len(text)
+	v := reflect.Indirect(reflect.ValueOf(value))
+	if v.Kind() == reflect.Struct && err == nil {
+		text, err = appendMembers(text, v)
 	}
-	body, err := marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("write %s as JSON: %w", kind, err)
 	}
-	fields, isObject := bytes.CutPrefix(body, []byte("{"))
-	if !isObject || len(fields) < 2 {
+	if len(text) == head {
 		return nil, errors.New("write " + kind + " as JSON: not an object with fields")
 	}
-	text := append(append(bytes.TrimSuffix(head, []byte("}")), ','), fields...)
+	text[len(text)-1] = '}'
 	return append(escapeControls(text), '\n'), nil
-}
-
-func marshal(value any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(value)
-	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // escapeControls writes a \u escape for each character that printable.Text rejects and encoding/json does not escape.
