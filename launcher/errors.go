@@ -125,6 +125,9 @@ func (s *session) joinErrors(errs []error) error {
 		if e.Code == job.ExitNotFound && e.Hint == "" {
 			e.Hint = s.copyHint(e.Text)
 		}
+		if start := s.spec.Reach.Engine; e.Unreached() && start != nil && start.Missing != "" {
+			e.Text += " over SSH, as " + start.Missing + " is not in PATH"
+		}
 		if len(t.names) < len(s.nodes) || t.target != "" || e.Code != job.ExitUsage && !s.includesThisHost() {
 			e.Text = hosts.NodeList(t.names) + ": " + e.Text
 		}

@@ -79,6 +79,9 @@ func runJob(inv dialect.Invocation) int {
 	if err != nil {
 		result = reportStartFailure(suggestCommand(err, &inv))
 	} else {
+		if plan == nil { // node 0's gorun writes the report, often into the same file
+			inv.Report = ""
+		}
 		if inv.Display.ExitCodes && plan != nil {
 			_ = writeTo("-", exitCodes(plan, result.Ranks))
 		}

@@ -74,6 +74,7 @@ func (r *Result) classify() (class, why string) {
 
 // classesOfWords are the classes of errors before a job's start and of losses: the step of reaching a host, a limit.
 var classesOfWords = []struct{ words, class string }{
+	{" is not in PATH", classUser},
 	{": configuration: ", classUser},
 	{": authentication: ", classUser},
 	{": host key: ", classUser},
@@ -92,6 +93,7 @@ var classesOfWords = []struct{ words, class string }{
 	{"no message from the launcher", classLauncher}, // its process or host was suspended
 	{"is used up", classNode},
 	{"check ", classNode}, // of --check
+	{" is lost: ", classNode},
 }
 
 // startClass is the class of a job that did not start.

@@ -56,7 +56,8 @@ type Found struct {
 	// Scheduler is nil if the engine has no such commands here.
 	Scheduler *Scheduler
 
-	title string // the engine's name for users
+	title   string // the engine's name for users
+	missing string // see Start
 	// start returns the command that starts agents on some of Hosts; nil: SSH.
 	start func(wanted []hosts.Host) Start
 }
@@ -108,6 +109,8 @@ type Start struct {
 
 	// PerHost replaces ssh if Once is nil, as job.ReachSpec.Command does; nil: ssh.
 	PerHost []string
+	// Missing is the program whose absence in PATH leaves only ssh; "": none.
+	Missing string
 }
 
 // Command returns the name of Once's program for users, also if a shell runs it several times.
@@ -126,7 +129,7 @@ func (f *Found) Start(wanted []hosts.Host) (s Start) {
 	if f.start != nil {
 		s = f.start(wanted)
 	}
-	s.Engine, s.Job, s.Title = f.Engine, f.Job, f.title
+	s.Engine, s.Job, s.Title, s.Missing = f.Engine, f.Job, f.title, f.missing
 	return s
 }
 

@@ -131,7 +131,8 @@ func (w World) command(f *Found, names ...string) (path string) {
 			return path
 		}
 	}
-	f.Notes = append(f.Notes, names[len(names)-1]+" is not in PATH: gorun reaches hosts over SSH")
+	f.missing = names[len(names)-1]
+	f.Notes = append(f.Notes, f.missing+" is not in PATH: gorun reaches hosts over SSH")
 	return ""
 }
 

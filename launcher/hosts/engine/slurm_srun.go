@@ -57,6 +57,7 @@ func (s *slurm) setStart() {
 		s.found.Notes = append(s.found.Notes, "srun is not in PATH; the job has only this node and does not need it")
 		return
 	}
+	s.found.missing = "srun"
 	s.found.Notes = append(s.found.Notes, "srun is not in PATH, so gorun reaches the job's nodes over SSH: a site may "+
 		"forbid that, and Slurm does not account for what runs there; add the folder of srun to PATH, also in a container")
 }
