@@ -24,8 +24,8 @@ func TestSilence(t *testing.T) {
 		hangs  bool
 	}{
 		{0, job.HangStop, []string{
-			"nothing was printed and nothing happens for 16m: rank 0 sleeps, rank 1 waits in the store; `gorun stacks` shows " +
-				"where, `--hang-timeout 16m` ends such a job",
+			"nothing was printed and nothing happens for 19m50s: rank 0 sleeps, rank 1 waits in the store; `gorun stacks` " +
+				"shows where, `--hang-timeout 19m50s` ends such a job",
 		}, false},
 		{8 * time.Minute, job.HangStop, []string{
 			"nothing was printed for 8m, but this is no hang: rank 0 computes (50 % CPU), rank 1 waits in the store; " +
@@ -79,7 +79,7 @@ func TestSilence(t *testing.T) {
 				}()
 			}
 			h.watchHang()
-			time.Sleep(20 * time.Minute)
+			time.Sleep(25 * time.Minute)
 			close(h.over)
 			h.stopTimers()
 			synctest.Wait()
