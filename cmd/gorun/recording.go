@@ -21,6 +21,7 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/show"
+	"gorun/cmd/gorun/internal/threads"
 	"gorun/env/plan"
 	"gorun/internal/printable"
 	"gorun/internal/version"
@@ -74,6 +75,7 @@ func newRecorder(inv *dialect.Invocation, began time.Time) *recorder {
 		r.stream = &record.Stream{Delay: recordDelay, Bounded: true}
 	}
 	r.add("record", func() any {
+		threads.ReserveStack()
 		start := record.Start{
 			Command: plan.HideSecrets(os.Args), PID: os.Getpid(), Began: began, Versions: map[string]string{},
 		}
@@ -116,7 +118,7 @@ func (r *recorder) add(kind string, fields func() any) {
 		var line strings.Builder
 		err := show.Line(&line, kind, fields())
 		if err == nil {
-			_, err = r.masker.WriteString(w, line.String())
+			_, err = io.WriteString(w, r.masker.Replace(line.String()))
 		}
 		return err
 	})

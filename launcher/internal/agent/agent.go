@@ -87,6 +87,7 @@ type Agent struct {
 // Serve handles the head's frames until the connection ends, and then ends the rest of the job. Its error says why
 // the connection ended; it is an *OverError if the job of a node that joined is over.
 func Serve(link *wire.Link, cfg Config) error {
+	process.ReserveStack()
 	link.GuardHead(cfg.Joined != nil)
 	cfg.NVML.Beside = cmp.Or(cfg.NVML.Beside, cfg.Executable)
 	a := &Agent{cfg: cfg, link: link, health: cfg.Health}

@@ -109,6 +109,7 @@ func (s *spawner) post(do func()) {
 
 // run is the thread's main loop. It never unlocks the thread, so the thread ends with it.
 func (s *spawner) run() {
+	ReserveStack()
 	runtime.LockOSThread()
 	defer close(s.done)
 	s.child.Mask = signalMask()

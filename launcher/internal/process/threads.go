@@ -62,3 +62,16 @@ func makeThreads(n int) {
 	close(leave)
 	free.Wait()
 }
+
+var never bool
+
+// ReserveStack grows the stack of a goroutine that will need several KiB, once while it is almost empty. Go would copy
+// it whenever it doubles.
+//
+//go:noinline
+func ReserveStack() {
+	if never {
+		var room [12 << 10]byte
+		runtime.KeepAlive(&room)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 var (
@@ -19,7 +20,11 @@ var (
 // appendJSON appends what encoding/json would. That prepares for all types that a value may contain before it writes
 // one, which is most of the time that a short job's record takes.
 func appendJSON(b []byte, v reflect.Value) (_ []byte, err error) {
-	if t := v.Type(); t.NumMethod() == 0 || !t.Implements(marshaler) && !t.Implements(textMarshaler) {
+	t := v.Type()
+	if t == reflect.TypeFor[time.Time]() { // another time zone would have to be read from a file
+		return v.Interface().(time.Time).UTC().AppendFormat(b, `"`+time.RFC3339Nano+`"`), nil
+	}
+	if t.NumMethod() == 0 || !t.Implements(marshaler) && !t.Implements(textMarshaler) {
 		switch kind := v.Kind(); {
 		case v.CanInt():
 			return strconv.AppendInt(b, v.Int(), 10), nil

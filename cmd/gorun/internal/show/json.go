@@ -75,6 +75,7 @@ func escapeControls(text []byte) []byte {
 		return text
 	}
 	var b bytes.Buffer
+	b.Grow(len(text))
 	for _, r := range string(text) {
 		if r >= del && printable.Text(string(r)) != string(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)

@@ -13,12 +13,14 @@ import "runtime"
 var maxProcs = start()
 
 func start() int {
-	reserveStack()
+	ReserveStack()
 	return runtime.GOMAXPROCS(1)
 }
 
+// ReserveStack grows the stack of a goroutine to 32 KiB.
+//
 //go:noinline
-func reserveStack() {
+func ReserveStack() {
 	var room [24 << 10]byte
 	runtime.KeepAlive(&room)
 }
