@@ -98,8 +98,8 @@ func isOpen(f *os.File) bool {
 	return errors.Is(err, unix.EWOULDBLOCK)
 }
 
-// Prune removes the oldest records, beyond MaxJobs and MaxBytes. For a short job, it looks at their number alone, and
-// leaves a few of them to others.
+// Prune removes the oldest records, beyond MaxJobs and MaxBytes. For a short job, it leaves a few of them to others and
+// does not count the bytes of evidence.
 func Prune(records string, short bool) {
 	found, _ := os.ReadDir(records)
 	if short && len(found) <= MaxJobs+slack {
@@ -120,15 +120,18 @@ func Prune(records string, short bool) {
 		if err != nil || !entry.IsDir() { // others remove some, too
 			continue
 		}
-		j.ended = info.ModTime()
-		_ = filepath.WalkDir(j.dir, func(_ string, e fs.DirEntry, err error) error {
-			if err == nil && e.Type().IsRegular() {
-				if info, err := e.Info(); err == nil {
-					j.bytes += info.Size()
+		j.ended, j.bytes = info.ModTime(), info.Size()
+		if !short { // there may be evidence
+			j.bytes = 0
+			_ = filepath.WalkDir(j.dir, func(_ string, e fs.DirEntry, err error) error {
+				if err == nil && e.Type().IsRegular() {
+					if info, err := e.Info(); err == nil {
+						j.bytes += info.Size()
+					}
 				}
-			}
-			return nil
-		})
+				return nil
+			})
+		}
 		jobs = append(jobs, j)
 	}
 	slices.SortFunc(jobs, func(a, b job) int { return b.ended.Compare(a.ended) })

@@ -12,11 +12,6 @@ import (
 	"time"
 )
 
-var (
-	marshaler     = reflect.TypeFor[json.Marshaler]()
-	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
-)
-
 // appendJSON appends what encoding/json would. That prepares for all types that a value may contain before it writes
 // one, which is most of the time that a short job's record takes.
 func appendJSON(b []byte, v reflect.Value) (_ []byte, err error) {
@@ -24,7 +19,8 @@ func appendJSON(b []byte, v reflect.Value) (_ []byte, err error) {
 	if t == reflect.TypeFor[time.Time]() { // another time zone would have to be read from a file
 		return v.Interface().(time.Time).UTC().AppendFormat(b, `"`+time.RFC3339Nano+`"`), nil
 	}
-	if t.NumMethod() == 0 || !t.Implements(marshaler) && !t.Implements(textMarshaler) {
+	if t.NumMethod() == 0 || !t.Implements(reflect.TypeFor[json.Marshaler]()) &&
+		!t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 		switch kind := v.Kind(); {
 		case v.CanInt():
 			return strconv.AppendInt(b, v.Int(), 10), nil
@@ -45,11 +41,11 @@ func appendJSON(b []byte, v reflect.Value) (_ []byte, err error) {
 			return b, err
 		}
 	}
-	text := bytes.NewBuffer(b)
-	enc := json.NewEncoder(text)
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	err = enc.Encode(v.Interface())
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+	return append(b, escapeControls(bytes.TrimSuffix(text.Bytes(), []byte("\n")))...), err
 }
 
 // isPlain reports whether a string needs no escapes.

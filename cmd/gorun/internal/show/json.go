@@ -64,7 +64,7 @@ func document(kind string, value any) ([]byte, error) {
 		return nil, errors.New("write " + kind + " as JSON: not an object with fields")
 	}
 	text[len(text)-1] = '}'
-	return append(escapeControls(text), '\n'), nil
+	return append(text, '\n'), nil
 }
 
 // escapeControls writes a \u escape for each character that printable.Text rejects and encoding/json does not escape.
@@ -75,7 +75,6 @@ func escapeControls(text []byte) []byte {
 		return text
 	}
 	var b bytes.Buffer
-	b.Grow(len(text))
 	for _, r := range string(text) {
 		if r >= del && printable.Text(string(r)) != string(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
