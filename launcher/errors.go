@@ -27,6 +27,8 @@ type Error struct {
 	step   string        // of reaching the host; "" for other errors
 	target string        // the host's name in Text
 	after  time.Duration // included at the end of Text unless it is short
+
+	headLost bool // node 0 ended or does not answer
 }
 
 func (e *Error) Error() string { return e.Text }

@@ -159,6 +159,56 @@ func hostname() string {
 	return printable.Text(name)
 }
 
+// followEach runs this node's part of a job, and again where the job may lose its node 0 and another one comes.
+func (s *session) followEach(ctx context.Context) (*Result, error) {
+	for {
+		r, err := s.follow(ctx)
+		var lost *Error
+		if !errors.As(err, &lost) || !lost.headLost || !s.outlivesHead() {
+			return r, err
+		}
+		s.settings.notify(lost.Text + "; waiting for it to come back")
+		sig, err := s.meetAgain(ctx)
+		if sig != 0 {
+			r = &Result{}
+			endedBy(r, job.CauseSignal, sig)
+			return r, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if s.joined == nil {
+			return s.run(ctx)
+		}
+	}
+}
+
+// outlivesHead reports whether other nodes wait for a node 0 that is lost, or that SIGTERM alone ends.
+func (s *session) outlivesHead() bool {
+	return s.spec.MinNodes > 0 && s.spec.Restarts.Max > 0 || s.spec.Grow
+}
+
+// meetAgain has this node wait for the next node 0, or become it. It returns the signal that ends the wait.
+func (s *session) meetAgain(ctx context.Context) (syscall.Signal, error) {
+	_ = s.joined.Conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	met := make(chan error, 1)
+	go func() { met <- s.meetNodes(ctx) }()
+	for {
+		select {
+		case err := <-met:
+			return 0, err
+		case sig := <-s.signals.received:
+			if number, ok := sig.(syscall.Signal); ok && job.Ends(number) {
+				cancel()
+				<-met
+				return number, nil
+			}
+		}
+	}
+}
+
 // follow runs this node's part of a job of which another node is the head.
 func (s *session) follow(ctx context.Context) (*Result, error) {
 	j := s.joined
@@ -191,8 +241,9 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	err := agent.Serve(link, cfg)
 	end, ok := errors.AsType[*agent.OverError](err)
 	if !ok {
-		return nil,
-			failure(fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLostText(err))))
+		lost := failure(fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLostText(err))))
+		lost.headLost = ctx.Err() == nil && (remote.IsEnd(err) || errors.Is(err, agent.ErrSilent))
+		return nil, lost
 	}
 	r := &Result{ExitCode: end.Code}
 	if e := end.First; e != nil && end.Code != 0 {
@@ -311,11 +362,16 @@ func (s *session) localRequest() *agent.Joined {
 	return o
 }
 
-// announce tells joined nodes how the job ended, and waits until they have received it.
+// announce tells joined nodes how the job ended, and waits until they have received it. SIGTERM ends node 0 alone
+// where others wait for the next one.
 func (s *session) announce(r *Result, err error) {
 	over := wire.JobEnded{Code: job.ExitLauncher}
 	var first *Error
 	switch {
+	case r != nil && r.Cause == job.CauseSignal && r.Signal == syscall.SIGTERM && s.outlivesHead() &&
+		!s.monitor.isStopped():
+		_ = s.listener.Close() // before others dial again
+		return
 	case r != nil:
 		over.Code, over.Text = r.ExitCode, headline(r)
 	case errors.As(err, &first):

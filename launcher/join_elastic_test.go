@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,12 +56,16 @@ func newElasticJob(t *testing.T, least int, lastCall time.Duration, grow bool) *
 type elasticNode struct {
 	part
 	leave               context.CancelFunc
-	waits, awaits, done chan struct{} // closed when it waits for a place, or for others, and at its end
+	signals             chan chan<- os.Signal // has where signals to it go
+	waits, awaits, done chan struct{}         // closed when it waits for a place, or for others, and at its end
 }
 
 // node starts a node with one rank.
 func (j *elasticJob) node(tag string, rank int) *elasticNode {
-	n := &elasticNode{waits: make(chan struct{}), awaits: make(chan struct{}), done: make(chan struct{})}
+	n := &elasticNode{
+		signals: make(chan chan<- os.Signal, 1),
+		waits:   make(chan struct{}), awaits: make(chan struct{}), done: make(chan struct{}),
+	}
 	s := own(j.t, specOf("elastic", 1))
 	s.MinNodes, s.Grace, s.Grow, s.Restarts.Max = j.least, time.Second, j.grow, j.least-1
 	s.Apps[0].Args, s.Environ = []string{j.ranks.Addr().String()}, append(s.Environ, "TAG="+tag)
@@ -75,12 +80,14 @@ func (j *elasticJob) node(tag string, rank int) *elasticNode {
 			if strings.Contains(notice.Text, "this node waits as a spare until it restarts") {
 				close(n.waits)
 			}
-			if strings.HasPrefix(notice.Text, "waiting up to 1m0s, until ") {
+			if strings.HasPrefix(notice.Text, "waiting up to 1m0s, until ") ||
+				strings.HasSuffix(notice.Text, "; waiting for it to come back") {
 				close(n.awaits)
 			}
 			return notice.Text
 		}
-		n.result, n.err = launcher.Run(ctx, s, with(withOutput(&n.out, &n.notice), withNotices(say)))
+		n.result, n.err = launcher.Run(ctx, s, with(withOutput(&n.out, &n.notice), withNotices(say),
+			withSignals(func(to chan<- os.Signal) { n.signals <- to })))
 	}()
 	return n
 }
@@ -172,4 +179,33 @@ func TestGrow(t *testing.T) {
 	}
 	require.Contains(t, a.notice.String(), "the job grows to 2 nodes, after ")
 	require.Len(t, a.result.Attempts, 2)
+}
+
+// Where a job may lose nodes, the others wait for a node 0 that SIGTERM has ended.
+func TestNode0ComesBack(t *testing.T) {
+	j := newElasticJob(t, 2, time.Millisecond, false)
+	a, b := j.node("a", 0), j.node("b", 1)
+	j.expect("attempt 0: a is rank 0 of 2", "attempt 0: b is rank 1 of 2")
+	(<-a.signals) <- syscall.SIGTERM
+	<-a.done
+	require.Equal(t, 143, a.result.ExitCode)
+	<-b.awaits
+	a2 := j.node("a2", 0)
+	j.expect("attempt 0: a2 is rank 0 of 2", "attempt 0: b is rank 1 of 2")
+	j.finish(a2, b)
+	require.NoError(t, b.err, b.notice.String())
+	require.Zero(t, b.result.ExitCode)
+}
+
+// A node that waits for node 0 ends by a signal.
+func TestWaitForNode0Ends(t *testing.T) {
+	j := newElasticJob(t, 2, time.Millisecond, false)
+	a, b := j.node("a", 0), j.node("b", 1)
+	j.expect("attempt 0: a is rank 0 of 2", "attempt 0: b is rank 1 of 2")
+	(<-a.signals) <- syscall.SIGTERM
+	<-b.awaits
+	(<-b.signals) <- syscall.SIGINT
+	j.finish(a, b)
+	require.NoError(t, b.err, b.notice.String())
+	require.Equal(t, 130, b.result.ExitCode)
 }

@@ -28,6 +28,7 @@ type monitor struct {
 	id     string               // set before head is
 	head   atomic.Pointer[head] // of the current attempt
 	paused atomic.Bool          // between two attempts
+	ended  atomic.Bool          // by gorun stop
 
 	mu    sync.Mutex // guards what follows
 	entry *registry.Entry
@@ -91,6 +92,9 @@ func (l *monitor) setPaused(on bool) {
 		l.paused.Store(on)
 	}
 }
+
+// isStopped reports whether gorun stop has ended the job.
+func (l *monitor) isStopped() bool { return l != nil && l.ended.Load() }
 
 func (l *monitor) stopRequests() <-chan stopRequest {
 	if l == nil {
@@ -200,6 +204,7 @@ func (l *monitor) stop(ctx context.Context, q registry.Request, send func(part a
 		_ = send(registry.Reply{Error: fmt.Sprintf("signal %d does not stop a job gracefully", q.Signal)})
 		return
 	}
+	l.ended.Store(true)
 	select {
 	case l.stopRequested <- request:
 	default: // enough are pending

@@ -34,7 +34,7 @@ func Run(ctx context.Context, spec Spec, o Options) (*Result, error) {
 	defer s.close()
 	run := s.run
 	if s.joined != nil {
-		run = s.follow
+		run = s.followEach
 	}
 	r, err := run(ctx)
 	if err == nil {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -72,10 +73,13 @@ func (l *lease) grace() time.Duration {
 	return 0
 }
 
+// ErrSilent is in the error of [Serve] if the head sent no frame during the lease.
+var ErrSilent = errors.New("no message from the launcher")
+
 // explain returns why the connection has ended.
 func (l *lease) explain(err error) error {
 	if l.expired.Load() { // err is that we closed the connection
-		return fmt.Errorf("no message from the launcher for %s: the connection is cut, or the launcher's host hangs",
+		return fmt.Errorf("%w for %s: the connection is cut, or the launcher's host hangs", ErrSilent,
 			time.Duration(l.limit.Load()))
 	}
 	return err

@@ -444,9 +444,7 @@ func (d *dialer) awaitPlace(c net.Conn, port int) (*Welcome, error) {
 	d.limit.Stop()
 	d.cfg.Notify(fmt.Sprintf("the job at %s runs; this node waits as a spare until it restarts", d.cfg.endpoint()))
 	w, err := d.readWelcome(c, port)
-	if remote.IsEnd(err) {
-		err = fatalError{fmt.Errorf("lost node 0 at %s, which this node waited for", d.cfg.endpoint())}
-	}
+	d.limit.Reset(d.cfg.limit()) // if node 0 is lost, another one may come
 	return w, err
 }
 
