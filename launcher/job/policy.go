@@ -55,8 +55,8 @@ func (p Policy) check(ranks int) error {
 type Restarts struct {
 	// Max is the number of restarts, 0: none.
 	Max int
-	// Delay is the time before the first; it doubles with each, up to MaxDelay. 0 means DefaultRestartDelay; a negative
-	// value, none.
+	// Delay is the time before each; it doubles with each attempt without progress, up to MaxDelay. 0 means
+	// DefaultRestartDelay, and none after progress; a negative value, none.
 	Delay time.Duration
 	// Window is how long a failure counts. 0: for ever.
 	Window time.Duration
@@ -146,11 +146,11 @@ func (b *RestartBudget) Next(e AttemptEnd) (delay time.Duration, again bool) {
 		return 0, false
 	}
 	delay = b.Delay
-	if delay == 0 {
+	if delay == 0 && e.Useful == 0 {
 		delay = DefaultRestartDelay
 	}
 	delay = max(delay, 0)
-	for i := 0; i < b.Used && delay < MaxDelay; i++ {
+	for i := 1; i < b.stalled && delay < MaxDelay; i++ {
 		delay *= 2
 	}
 	b.Used++

@@ -28,6 +28,13 @@ func TestRestartBudget(t *testing.T) {
 	b = RestartBudget{Restarts: Restarts{Max: 1}}
 	assert.Equal(t, DefaultRestartDelay, next(CauseRank, 0))
 	assert.Equal(t, "over", next(CauseRank, time.Hour), "without a window none is forgotten")
+	b = RestartBudget{Restarts: Restarts{Max: 4}}
+	for _, c := range []struct{ useful, want time.Duration }{
+		{0, DefaultRestartDelay}, {0, 2 * DefaultRestartDelay}, {1, 0}, {0, DefaultRestartDelay},
+	} {
+		delay, _ := b.Next(AttemptEnd{Result: &Result{Cause: CauseRank}, Useful: c.useful})
+		assert.Equal(t, c.want, delay)
+	}
 	b = RestartBudget{Restarts: Restarts{Max: 1, Delay: -1}}
 	assert.Equal(t, time.Duration(0), next(CauseRank, 0))
 	b = RestartBudget{Restarts: Restarts{Max: 1, Delay: time.Hour}}
