@@ -71,7 +71,7 @@ func endTable(p *Line) []Option {
 		},
 		{
 			Names: []string{"restart-delay"}, Value: "D", Set: Parsed(&spec.Restarts.Delay, parseNonzeroTime),
-			Help: "wait D before a restart, and twice as long after each without progress (1)",
+			Help: "wait D before a restart, twice as long after no progress (1)",
 		},
 		{
 			Names: []string{"restart-window"}, Value: "D", Set: Parsed(&spec.Restarts.Window, ParseDuration),
