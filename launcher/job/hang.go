@@ -132,6 +132,9 @@ type situation struct {
 func groupRanks(ranks []spec.Activity) (groups []*hangGroup) {
 	known := map[string]*hangGroup{}
 	for _, r := range ranks {
+		if len(r.Keys) > 0 && len(r.Stack) > 0 && strings.HasPrefix(r.Stack[0], "Work.wait (") {
+			r.Stack = r.Stack[1:] // the store's wait looks like that
+		}
 		r.Stack = withoutEventLoop(r.Stack)
 		key := activityKey(&r)
 		g := known[key]

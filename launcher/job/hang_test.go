@@ -52,6 +52,9 @@ func TestVerdict(t *testing.T) {
 			head, frames, _ := strings.Cut(line, ":")
 			_, err := fmt.Sscan(head+" -", &r.State, &r.CPU, &r.Wait)
 			require.NoError(t, err, line)
+			if r.Wait == "store" {
+				r.Keys = []string{"key"}
+			}
 			if r.Wait = strings.Trim(r.Wait, "-"); frames != "" {
 				r.Stack = strings.Split(frames[1:], " < ")
 			}
