@@ -330,7 +330,11 @@ func (s *session) replan(newAgents bool) error {
 	if err != nil {
 		return err
 	}
-	return s.makePlan(opened)
+	if err := s.makePlan(opened); err != nil {
+		return err
+	}
+	s.settings.Planned(s.plan)
+	return nil
 }
 
 // lostNodes returns the attempt's nodes whose agents are lost.

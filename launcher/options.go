@@ -48,7 +48,7 @@ type Options struct {
 	// Started is called when all ranks of an attempt have been started. pids is indexed by rank; 0 is a rank that
 	// could not be started.
 	Started func(p *job.Plan, pids []int)
-	Planned func(*job.Plan) // is called with the plan before the first rank is started
+	Planned func(*job.Plan) // is called with each attempt's plan before its first rank is started
 	// Progress is called when hosts are about to be reached, and the function that it returns when that is over,
 	// before any message about it. Nothing is called for a job on this host alone.
 	Progress func(p *Progress) (end func())

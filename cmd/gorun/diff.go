@@ -107,10 +107,27 @@ type run struct {
 	events  []record.Event
 	printed printedJSON
 	// What they name by text remains empty in these: modes, causes and fates.
-	plan     job.Plan
+	placed
+	later    []placed // for other hosts
 	report   reportJSON
-	machines recordedMachines
 	settings map[string]any // of the plan: what is no list
+}
+
+// placed is the plan of an attempt, and of later ones for the same hosts.
+type placed struct {
+	plan     job.Plan
+	machines recordedMachines
+}
+
+// plans returns all of a job's.
+func (r *run) plans() []placed { return append([]placed{r.placed}, r.later...) }
+
+// planOf returns the index in plans of an attempt's.
+func (r *run) planOf(attempt int) (i int) {
+	for i < len(r.later) && r.later[i].plan.Attempt <= attempt {
+		i++
+	}
+	return i
 }
 
 func newRun(rec record.Record) (r run) {
@@ -124,11 +141,24 @@ func newRun(rec record.Record) (r run) {
 	}
 	r.report.Result = new(job.Result)
 	for kind, into := range map[string]any{
-		"plan": &r.plan, "printed": &r.printed, "report": &r.report, "machines": &r.machines,
+		"printed": &r.printed, "report": &r.report,
 	} {
 		_, _ = recordLine(rec, kind, into) // a job that was killed lacks some
 	}
-	_, _ = recordLine(rec, "plan", &r.settings)
+	machines := rec.Lines("machines")
+	for i, line := range rec.Lines("plan") {
+		var p placed
+		_ = json.Unmarshal(line, &p.plan)
+		if i < len(machines) {
+			_ = json.Unmarshal(machines[i], &p.machines)
+		}
+		if i > 0 {
+			r.later = append(r.later, p)
+			continue
+		}
+		r.placed = p
+		_ = json.Unmarshal(line, &r.settings)
+	}
 	return r
 }
 

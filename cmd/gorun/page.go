@@ -30,6 +30,7 @@ const (
 	maxPageLines  = 40 // of a rank's output
 	maxUngrouped  = 16 // ranks that each have a row
 	maxShownRanks = 40 // characters
+	maxPlans      = 8
 )
 
 // page is HTML. Its texts are untrusted: ranks, hosts and users wrote them.
@@ -65,8 +66,13 @@ func (p *page) table(rows [][]string) {
 		cell = "td"
 	}
 	p.add("</table></div>\n")
-	if more := len(rows) - maxPageRows - 1; more > 0 {
-		p.add(`<p class="soft">… and %s</p>`, show.Count(more, "more row"))
+	p.more(len(rows)-maxPageRows-1, "more row")
+}
+
+// more says that n things are left out.
+func (p *page) more(n int, thing string) {
+	if n > 0 {
+		p.add(`<p class="soft">… and %s</p>`, show.Count(n, thing))
 	}
 }
 
@@ -190,9 +196,7 @@ func (p *page) timeline(t *timeline) {
 		p.row(t, row)
 	}
 	p.add(`<div class="axis"></div></div>`)
-	if more := len(rows) - maxPageRows; more > 0 {
-		p.add(`<p class="soft">… and %s of ranks</p>`, show.Count(more, "more group"))
-	}
+	p.more(len(rows)-maxPageRows, "more group")
 	p.add("<ul>")
 	for _, kind := range kinds {
 		p.add(`<li><i class="p-%s"></i>%s %s</li>`, firstWord(kind), kind, spanText(sums[kind]))
@@ -361,17 +365,33 @@ func (p *page) attempts(rec record.Record, r *run, t *timeline) {
 	p.add("</section>\n")
 }
 
-// placement shows the nodes with the last states of their ranks, then the plan and ranks on machines: one picture for
-// all nodes of a kind.
+// placement shows the last plans of a job, each with the last states of its ranks.
 func (p *page) placement(r *run, t *timeline) {
 	if len(r.plan.Ranks) == 0 {
 		return
 	}
-	p.add(`<section><h2>Placement</h2><div class="nodes">`)
-	ends, nodes, hosts := map[int]life{}, map[string][]int{}, []string{}
-	for _, l := range t.lives {
-		ends[*l.Rank] = l
+	p.add(`<section><h2>Placement</h2>`)
+	plans := r.plans()
+	for i := max(0, len(plans)-maxPlans); i < len(plans); i++ {
+		if len(plans) > 1 {
+			p.add("<h3>Since attempt %d</h3>", plans[i].plan.Attempt)
+		}
+		ends := map[int]life{}
+		for _, l := range t.lives {
+			if r.planOf(l.Attempt) == i {
+				ends[*l.Rank] = l
+			}
+		}
+		p.placed(&plans[i], ends)
 	}
+	p.add("</section>\n")
+}
+
+// placed shows the nodes with the states of their ranks, then the plan and ranks on machines: one picture for all nodes
+// of a kind.
+func (p *page) placed(r *placed, ends map[int]life) {
+	p.add(`<div class="nodes">`)
+	nodes, hosts := map[string][]int{}, []string{}
 	for _, rank := range slices.Sorted(maps.Keys(ends)) {
 		host := ends[rank].Host
 		if nodes[host] == nil {
@@ -385,9 +405,7 @@ func (p *page) placement(r *run, t *timeline) {
 		p.add("</div>\n")
 	}
 	p.add("</div>\n")
-	if more := len(hosts) - maxPageRows; more > 0 {
-		p.add(`<p class="soft">… and %s</p>`, show.Count(more, "more node"))
-	}
+	p.more(len(hosts)-maxPageRows, "more node")
 	p.table(rankRows(&r.plan))
 	for _, m := range r.machines.Machines {
 		n := r.plan.Nodes[m.Nodes[0]]
@@ -404,7 +422,6 @@ func (p *page) placement(r *run, t *timeline) {
 		p.add(`<p class="soft">%s</p><div class="picture scroll" tabindex="0" role="img" aria-label="ranks on %[1]s">`, title)
 		p.add("%s</div>", markup(svg))
 	}
-	p.add("</section>\n")
 }
 
 // ranks writes numbers of ranks, as ranges if there are too many.
@@ -426,14 +443,17 @@ type tail struct {
 	ranks    []int
 	html     markup
 	numLines int
-	failed   bool // one of them
+	failed   int // 1: one of them has
 }
 
 // tails returns those of ranks that failed before those of others.
 func (r *run) tails(t *timeline) (list []*tail) {
-	failed, known := map[int]bool{}, map[string]*tail{}
+	failed, known := map[int]int{}, map[string]*tail{}
 	for _, l := range t.lives {
-		failed[*l.Rank] = l.state == stateFailed
+		failed[*l.Rank] = 0
+		if l.state == stateFailed {
+			failed[*l.Rank] = 1
+		}
 	}
 	for all := r.printed.Lines; len(all) > 0; {
 		rank, n := all[0].Rank, 1
@@ -457,13 +477,10 @@ func (r *run) tails(t *timeline) (list []*tail) {
 			same = &tail{html: markup(text.String()), numLines: len(own)}
 			known[key], list = same, append(list, same)
 		}
-		same.ranks, same.failed = append(same.ranks, rank), same.failed || failed[rank]
+		same.ranks, same.failed = append(same.ranks, rank), max(same.failed, failed[rank])
 	}
-	return slices.Concat(filter(list, true), filter(list, false))
-}
-
-func filter(list []*tail, failed bool) []*tail {
-	return slices.DeleteFunc(slices.Clone(list), func(t *tail) bool { return t.failed != failed })
+	slices.SortStableFunc(list, func(a, b *tail) int { return b.failed - a.failed })
+	return list
 }
 
 func (p *page) output(r *run, t *timeline) {
@@ -478,8 +495,6 @@ func (p *page) output(r *run, t *timeline) {
 			show.Count(tail.numLines, "line"), tail.html)
 		open = ""
 	}
-	if more := len(tails) - maxPageRows; more > 0 {
-		p.add(`<p class="soft">… and %s of ranks</p>`, show.Count(more, "more group"))
-	}
+	p.more(len(tails)-maxPageRows, "more group")
 	p.add("</section>\n")
 }

@@ -112,6 +112,21 @@ func TestPageEscapes(t *testing.T) {
 	}
 }
 
+// Each plan is drawn with the ranks of its attempts.
+func TestPageOfAReplacedNode(t *testing.T) {
+	rec, run := pastRun(4, "")
+	next := run.placed
+	next.plan.Attempt, next.plan.Nodes = 1, []job.Node{next.plan.Nodes[0], {Name: "spare"}}
+	run.later = []placed{next}
+	_, page, _ := strings.Cut(pageHTML(rec, run, newTimeline(run, time.Time{})), "Since attempt 0")
+	first, second, found := strings.Cut(page, "Since attempt 1")
+	require.True(t, found)
+	require.NotContains(t, first, "spare")
+	require.Contains(t, first, "rank 1: exit code 3")
+	require.Contains(t, second, "<td>spare</td>")
+	require.Contains(t, second, "rank 1: exit code 0")
+}
+
 // A page stays small, and shows what differs.
 func TestPageMergesRanks(t *testing.T) {
 	rec, run := pastRun(4096, "")

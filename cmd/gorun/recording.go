@@ -58,6 +58,7 @@ type recorder struct {
 	begun   sync.Once
 	events  *record.Stream // nil without --events
 	id      string
+	hosts   []string          // of the last plan in the record; nil: it has none
 	masker  *strings.Replacer // of what is recorded
 	lines   []registry.Line   // the last ones of the ranks
 
@@ -192,12 +193,18 @@ func (r *recorder) listen(o *launcher.Options) {
 // maxRecordedRanks is how many ranks have their own variables in a record.
 const maxRecordedRanks = 64
 
-// planned begins the record's file, as the job has an id now.
+// planned begins the record's file, as the job has an id now. Later plans are recorded if they are for other hosts.
 func (r *recorder) planned(p *job.Plan) {
-	if r.id == "" {
+	switch hosts := p.Hosts(); {
+	case r.hosts == nil:
 		r.start(registry.ID(p.JobID), p)
+		r.emit(record.Event{At: time.Now(), Event: record.Planned, Text: p.Why})
+		fallthrough
+	case !slices.Equal(hosts, r.hosts):
+		r.hosts = hosts
+	default:
+		return
 	}
-	r.emit(record.Event{At: time.Now(), Event: record.Planned, Text: p.Why})
 	r.add("plan", func() any {
 		shown := p.Masked()
 		for i := maxRecordedRanks; i < len(shown.Ranks); i++ {
@@ -205,9 +212,7 @@ func (r *recorder) planned(p *job.Plan) {
 		}
 		return planJSON{len(p.Ranks), shown}
 	})
-	if machines := machinesOf(p); machines != nil {
-		r.add("machines", func() any { return recordedMachines{machines} })
-	}
+	r.add("machines", func() any { return recordedMachines{machinesOf(p)} }) // after each plan
 }
 
 // recordedMachines are those of a job's nodes.

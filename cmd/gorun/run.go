@@ -34,8 +34,9 @@ func runJob(inv dialect.Invocation) int {
 	options.Colour = [2]bool{show.Colour(os.Stdout), show.Colour(os.Stderr)}
 	options.Quarantine, options.ASCII, options.Metrics = quarantineFile(), !show.UTF8(os.Getenv), inv.Metrics
 	options.Planned = func(p *job.Plan) {
-		plan = p
-		displayPlan(inv, p)
+		if plan = p; p.Attempt == 0 {
+			displayPlan(inv, p)
+		}
 		if !inv.DryRun {
 			recorder.planned(p)
 		}

@@ -57,7 +57,8 @@ func newTimeline(r *run, now time.Time) *timeline {
 		case record.RankStarted:
 			lives[[2]int{e.Attempt, *e.Rank}] = len(t.lives)
 			t.lives = append(t.lives, life{Event: e})
-			if a := t.attempt(e.Attempt); a != nil && *e.Rank < len(r.plan.Ranks) { // others were spawned
+			planned := r.plans()[r.planOf(e.Attempt)].plan.Ranks // others were spawned
+			if a := t.attempt(e.Attempt); a != nil && *e.Rank < len(planned) {
 				a.started = later(a.started, e.At)
 			}
 		default:
