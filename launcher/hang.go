@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"gorun/internal/printable"
@@ -63,6 +64,10 @@ func (h *head) onHung(n *node, m wire.Hung) error {
 }
 
 func (h *head) reportHang(hang *job.Hang) {
+	remains := func(a spec.Activity) bool { return !strings.HasPrefix(a.State, "ended") }
+	if len(hang.Ranks) == len(h.plan.Load().Ranks) && !slices.ContainsFunc(hang.Ranks, remains) {
+		return // all have ended meanwhile
+	}
 	hang.Hint = job.StackHint(hang.Ranks)
 	h.hang.Store(hang)
 	h.collectHang(hang)

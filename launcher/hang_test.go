@@ -31,6 +31,21 @@ func TestInspectionsDoNotOverlap(t *testing.T) {
 	}
 }
 
+// Ranks may end while they are inspected.
+func TestNoHangAfterTheEnd(t *testing.T) {
+	h, far := growingHead(t)
+	h.inspected = make(chan answer[wire.Hung], len(h.nodes))
+	done := make(chan struct{})
+	go func() { h.inspectHang(); close(done) }()
+	for i, link := range far {
+		_, err := link.Read()
+		require.NoError(t, err)
+		h.onHung(h.nodes[i], wire.Hung{Hang: spec.Hang{Ranks: []spec.Activity{{Rank: i, State: "ended with exit code 0"}}}})
+	}
+	<-done
+	require.Nil(t, h.hang.Load())
+}
+
 // All nodes that do not report their ranks' activity share one timeout. The hang is still reported.
 func TestHangReportWithSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
