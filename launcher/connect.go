@@ -46,6 +46,7 @@ func (s *session) connect(ctx context.Context) error {
 
 // listNodes makes a node for each of the spec's hosts, which it returns.
 func (s *session) listNodes() []hosts.Host {
+	s.size = s.spec.OwnNodes(len(s.spec.Hosts))
 	s.leaveOutQuarantined()
 	list := s.spec.Hosts
 	if len(list) == 0 {
@@ -57,7 +58,7 @@ func (s *session) listNodes() []hosts.Host {
 		}
 		s.nodes = append(s.nodes, &node{index: i, host: h, name: h.Name, notify: s.settings.notify})
 	}
-	s.size = s.ownNodes()
+	s.size = max(s.size, s.ownNodes())
 	return list
 }
 

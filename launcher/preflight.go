@@ -135,6 +135,7 @@ func (s *session) outOfQuarantine(nodes []*node) []*node {
 }
 
 // leaveOutQuarantined removes hosts in quarantine from the spec, as long as enough are left. Spares take their places.
+// They may come back like hosts that are lost.
 func (s *session) leaveOutQuarantined() {
 	list := slices.Clone(s.spec.Hosts)
 	for _, q := range s.quarantined() {
@@ -150,11 +151,13 @@ func (s *session) leaveOutQuarantined() {
 			text += "; it was a spare"
 		case own < len(list):
 			text += "; spare " + list[own].Name + " takes its place"
-			list[at], at = list[own], own
+			list[at], list[own], at = list[own], list[at], own
 		default:
 			text += "; " + plural(own-1, "node") + " left"
 			s.spec.NumNodes = max(0, s.spec.NumNodes-1)
 		}
+		out := &node{index: len(s.spec.Hosts) + len(s.left), host: list[at], name: q.Name, notify: s.settings.notify}
+		s.left = append(s.left, out)
 		list = slices.Delete(list, at, at+1)
 		s.settings.notify(text)
 	}

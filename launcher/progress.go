@@ -66,7 +66,9 @@ func (p *Progress) host(number int) HostProgress {
 func (p *Progress) update(number int, change func(h *HostProgress)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	change(&p.hosts[number])
+	if number < len(p.hosts) { // others were in quarantine at the start
+		change(&p.hosts[number])
+	}
 }
 
 // watch returns a context that reports the steps of reaching a host.
