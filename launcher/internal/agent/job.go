@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
@@ -42,6 +43,7 @@ type job struct {
 // lifecycle is how far the attempt has come. It is safe for concurrent use.
 type lifecycle struct {
 	startDone     chan struct{} // closed when the first ranks were started, or could not be
+	rankStart     time.Time     // when the first rank's start began
 	startGate     startGate
 	ended         sync.Once
 	endRequested  atomic.Bool // by a Cleanup frame

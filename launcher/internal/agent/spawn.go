@@ -148,11 +148,11 @@ func (j *job) grow(g wire.Grow) error {
 	missed := j.signals.begin()
 	go func() {
 		defer j.reports.end()
-		grown := wire.Grown{Number: g.Number}
+		grown := wire.Grown{Number: g.Number, At: time.Now()}
 		if err := j.startSpawned(g); err != nil {
 			grown.Error = err.Error()
 		}
-		grown.Ranks, grown.At = j.pids(g.Ranks), time.Now()
+		grown.Ranks = j.pids(g.Ranks)
 		_ = j.agent.link.Send(&grown) // the head may be gone
 		j.replaySignals(g.Ranks, missed)
 	}()

@@ -54,7 +54,7 @@ func (j *job) spawn() {
 	defer close(j.startDone)
 	err := j.startRanks()
 	j.guard.skipStart()
-	_ = j.agent.link.Send(&wire.Running{Ranks: j.pids(j.start.Ranks), At: time.Now()})
+	_ = j.agent.link.Send(&wire.Running{Ranks: j.pids(j.start.Ranks), At: j.rankStart})
 	if err != nil {
 		failed := startFailure(err)
 		_ = j.agent.link.Send(&failed)
@@ -108,6 +108,7 @@ func (j *job) startRanks() (err error) {
 	if slices.ContainsFunc(j.agent.programs, func(p program.Resolved) bool { return p.Interpreted }) {
 		j.prepareErrorFiles() // others write none in their first milliseconds
 	}
+	j.rankStart = time.Now()
 	return j.group.Start(j.common(j.start.Common, j.start.Apps[0]), ranks)
 }
 

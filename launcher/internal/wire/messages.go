@@ -158,7 +158,7 @@ type Warm struct {
 // Running reports that all ranks of a node run, or those started before a StartFailed that follows.
 type Running struct {
 	Ranks []RankPID
-	At    time.Time
+	At    time.Time // of the first start
 }
 
 // RankPID is the process of a rank.
