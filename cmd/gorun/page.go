@@ -443,17 +443,14 @@ type tail struct {
 	ranks    []int
 	html     markup
 	numLines int
-	failed   int // 1: one of them has
+	failed   bool // one of them
 }
 
 // tails returns those of ranks that failed before those of others.
 func (r *run) tails(t *timeline) (list []*tail) {
-	failed, known := map[int]int{}, map[string]*tail{}
+	failed, known := map[int]bool{}, map[string]*tail{}
 	for _, l := range t.lives {
-		failed[*l.Rank] = 0
-		if l.state == stateFailed {
-			failed[*l.Rank] = 1
-		}
+		failed[*l.Rank] = l.state == stateFailed
 	}
 	for all := r.printed.Lines; len(all) > 0; {
 		rank, n := all[0].Rank, 1
@@ -477,9 +474,17 @@ func (r *run) tails(t *timeline) (list []*tail) {
 			same = &tail{html: markup(text.String()), numLines: len(own)}
 			known[key], list = same, append(list, same)
 		}
-		same.ranks, same.failed = append(same.ranks, rank), max(same.failed, failed[rank])
+		same.ranks, same.failed = append(same.ranks, rank), same.failed || failed[rank]
 	}
-	slices.SortStableFunc(list, func(a, b *tail) int { return b.failed - a.failed })
+	slices.SortStableFunc(list, func(a, b *tail) int {
+		switch {
+		case a.failed == b.failed:
+			return 0
+		case a.failed:
+			return -1
+		}
+		return 1
+	})
 	return list
 }
 

@@ -62,6 +62,9 @@ func hiddenPort(t *testing.T) (script string) {
 	}
 	require.Len(t, settings, 2)
 	module := "import os\n\n" + strings.Join(settings, "")
+	if testneeds.Soak() {
+		module += "import time\n\ntime.sleep(25)\n" // longer than until gorun's first look at ranks
+	}
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(script), "meeting.py"), []byte(module), 0o644))
 	hidden := strings.Replace(strings.Join(rest, ""), "import os\n",
 		"import os\n\nimport meeting  # sets MASTER_ADDR and MASTER_PORT\n", 1)

@@ -142,21 +142,27 @@ func (j *job) reapOrphans() {
 	})
 }
 
-// torchHintDelay is the time for PyTorch ranks to connect to the store before a hint: on a busy host, imports take many
-// seconds.
+// torchHintDelay is the time for PyTorch ranks to connect to the store before a hint: imports take many seconds, on a
+// busy host or from a slow file system even minutes.
 const torchHintDelay = 20 * time.Second
 
-// watchTorch checks once for PyTorch ranks that connect to another port than the store's.
+// watchTorch looks for PyTorch ranks that connect to another port than the store's, less and less often, until one has
+// come to the store or a hint was given.
 func (j *job) watchTorch() {
-	server := j.agent.store.server
-	if !j.start.TorchHint || server == nil {
-		return
+	if j.start.TorchHint && j.agent.store.server != nil {
+		j.checkTorch(torchHintDelay)
 	}
-	j.timers.after(torchHintDelay, func() {
+}
+
+func (j *job) checkTorch(delay time.Duration) {
+	server := j.agent.store.server
+	j.timers.after(delay, func() {
 		if server.Clients() > 0 {
 			return
 		}
-		if f, ok := torchwatch.Check(j.rankPIDs(), []uint16{server.Addr().Port()}); ok && server.Clients() == 0 {
+		if f, ok := torchwatch.Check(j.rankPIDs(), []uint16{server.Addr().Port()}); !ok {
+			j.checkTorch(2 * delay)
+		} else if server.Clients() == 0 {
 			j.agent.notice("%s", f.Notice())
 		}
 	})
