@@ -316,6 +316,7 @@ func (s *session) replan(newAgents bool) error {
 			return err
 		}
 	}
+	s.dropQuarantined()
 	if err := s.checkNodes(); err != nil {
 		return err
 	}

@@ -163,3 +163,13 @@ func (s *session) leaveOutQuarantined() {
 	}
 	s.spec.Hosts = list
 }
+
+// dropQuarantined has nodes leave the job that came into quarantine while it ran, as long as enough are left.
+func (s *session) dropQuarantined() {
+	for _, q := range s.quarantined() {
+		at := slices.IndexFunc(s.nodes, func(n *node) bool { return n.host.Name == q.Name })
+		if at >= 0 && s.spec.MinNodes > 0 && len(s.nodes) > s.spec.MinNodes {
+			s.settings.notify(q.String() + "; " + s.leave(s.nodes[at], s.outOfQuarantine(s.spares())))
+		}
+	}
+}
