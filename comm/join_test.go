@@ -158,13 +158,13 @@ func TestLateJoin(t *testing.T) {
 	for _, rank := range []int{0, 2} {
 		joins.Go(func() {
 			_, failed[rank] = comm.Join(t.Context(), comm.WithRank(rank, 4), comm.WithStore(address), comm.WithName("late"),
-				comm.WithTimeout(300*time.Millisecond))
+				comm.WithTimeout(3*time.Second))
 		})
 	}
 	joins.Wait()
 	for _, rank := range []int{0, 2} {
 		require.EqualError(t, failed[rank], `comm: join: rank `+fmt.Sprint(rank)+` of 4: ranks 1 and 3 did not come: `+
-			`not all ranks came within 300ms to the group with the name "late"`)
+			`not all ranks came within 3s to the group with the name "late"`)
 	}
 }
 

@@ -57,8 +57,8 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	for i, space := range spaces {
 		measured, err := withTimeout(c.Patience, func() doctor.DiskSpace { return measureSpace(space) })
 		if err != nil {
-			space.Error = err.Error()
 			measured = space
+			measured.Error = err.Error()
 		}
 		spaces[i] = measured
 	}
@@ -72,12 +72,12 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	}
 	if c.Program && len(programs) > 0 {
 		own.Path = fileOf(programs[0])
-		summed, err := withTimeout(c.Patience, func() doctor.Program { return checksum(own) })
-		if err != nil {
+		file := own
+		summed, err := withTimeout(c.Patience, func() doctor.Program { return checksum(file) })
+		if own = summed; err != nil {
+			own = file
 			own.Error = err.Error()
-			summed = own
 		}
-		own = summed
 		cfg.Program, _ = filepath.Abs(programs[0].Path)
 	}
 	if c.Inspect && !c.Quick {
@@ -112,7 +112,7 @@ func interpreter(c wire.Check, environ []string) string {
 }
 
 // withTimeout returns the result of do, or an error if that takes too long: a network file system whose server is gone
-// never answers. do then goes on in the background.
+// never answers. do then goes on in the background, so the caller must not change what do reads.
 func withTimeout[T any](limit time.Duration, do func() T) (result T, err error) {
 	done := make(chan T, 1)
 	go func() { done <- do() }()
