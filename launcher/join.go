@@ -301,7 +301,7 @@ func (s *session) displayRank(cfg *agent.Config) {
 
 func headLostText(err error) string {
 	if remote.IsEnd(err) {
-		return "its connection ended: gorun was killed there, or the host went down"
+		return "its connection ended: gorun ended there, or the host went down"
 	}
 	return printable.Error(err)
 }

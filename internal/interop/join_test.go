@@ -246,7 +246,7 @@ func nodeOf(host string) int {
 	return map[string]int{"h1": 0, "h4": 1, "h3": 2, "h2": 3}[host]
 }
 
-const headKilled = "node 0 (h1) is lost: its connection ended: gorun was killed there, or the host went down\n"
+const headKilled = "node 0 (h1) is lost: its connection ended: gorun ended there, or the host went down\n"
 
 // If one node fails or gets a signal, all nodes end, and no process or file remains.
 func TestJoinedHostsEndTogether(t *testing.T) {
