@@ -195,16 +195,15 @@ const maxRecordedRanks = 64
 
 // planned begins the record's file, as the job has an id now. Later plans are recorded if they are for other hosts.
 func (r *recorder) planned(p *job.Plan) {
-	switch hosts := p.Hosts(); {
-	case r.hosts == nil:
-		r.start(registry.ID(p.JobID), p)
-		r.emit(record.Event{At: time.Now(), Event: record.Planned, Text: p.Why})
-		fallthrough
-	case !slices.Equal(hosts, r.hosts):
-		r.hosts = hosts
-	default:
+	hosts := p.Hosts()
+	if slices.Equal(hosts, r.hosts) {
 		return
 	}
+	if r.hosts == nil {
+		r.start(registry.ID(p.JobID), p)
+		r.emit(record.Event{At: time.Now(), Event: record.Planned, Text: p.Why})
+	}
+	r.hosts = hosts
 	r.add("plan", func() any {
 		shown := p.Masked()
 		for i := maxRecordedRanks; i < len(shown.Ranks); i++ {
