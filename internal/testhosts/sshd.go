@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,19 +55,21 @@ func (d SSHD) Thaw() error {
 	return d.each(syscall.SIGCONT, func(p Process, listener int) bool { return p.HostPID == listener })
 }
 
-// each signals processes of sshd for which wanted is true, and waits for the end of killed ones.
+// each signals processes of sshd for which wanted is true, and waits until killed ones are reaped: before, a listener
+// still accepts connections while it is no longer listed.
 func (d SSHD) each(sig syscall.Signal, wanted func(p Process, listener int) bool) error {
 	listener := d.set.listener(d.host)
+	var signalled []Process
 	return until("signal sshd of "+d.host, func() (bool, error) {
 		all, err := d.set.list(d.host, found.sshd)
-		left := 0
 		for _, p := range all {
 			if wanted(p, listener) {
-				left++
+				signalled = append(signalled, p)
 				err = errors.Join(err, d.set.Signal(d.host, p, sig))
 			}
 		}
-		return left == 0 || sig != syscall.SIGKILL, err
+		left := slices.ContainsFunc(signalled, func(p Process) bool { return syscall.Kill(p.PID, 0) == nil })
+		return !left || sig != syscall.SIGKILL, err
 	})
 }
 
