@@ -46,7 +46,7 @@ func benchCommand(c *commandLine) *command {
 		"run-path", "print-completion", "f", "w", "redirects", "tee", "world-size")
 	for _, files := range c.JobOptions("redirects", "tee") { // their short names mean something else
 		long := *files
-		long.Names, long.Attached = long.Names[:1], false
+		long.Names, long.Attached = long.Name(), false
 		taken = append(taken, &long)
 	}
 	flags := append(o.options(), c.JobOptions("dry-run")...)
@@ -109,12 +109,12 @@ var benchDTypeNames = map[string]string{
 // options are those of gorun bench alone: nccl-tests' own, by their short and long names, and others.
 func (o *benchOptions) options() []*option {
 	ranks := &option{
-		Names: []string{"np", "n", "world-size"}, Group: dialect.GroupRanks, Value: "N", Attached: true,
+		Names: "np n world-size", Group: dialect.GroupRanks, Value: "N", Attached: true,
 		Family: dialect.FamilyCount, Help: "start N ranks (iterations of nccl-tests are --iters)",
 		Set: o.setRanks,
 	}
 	gpus := option{
-		Names: []string{"ngpus", "g"}, Value: "N", Attached: true, Family: dialect.FamilyCount,
+		Names: "ngpus g", Value: "N", Attached: true, Family: dialect.FamilyCount,
 		Help: "start N ranks for each of -n, each with a GPU; uses --backend nccl",
 		Set:  dialect.Parsed(&o.gpus, dialect.ParseRanks),
 	}
@@ -126,22 +126,22 @@ func (o *benchOptions) options() []*option {
 func (o *benchOptions) workloadOptions() []option {
 	return []option{
 		{
-			Names: []string{"operation"}, Value: "NAME", Choices: benchOperations,
+			Names: "operation", Value: "NAME", Choices: benchOperations,
 			Help: "measure NAME, such as allreduce, all_reduce_perf or MPI_Allreduce",
 			Set:  func(a dialect.Arg) error { return o.setOperation(a.Value) },
 		},
 		{
-			Names: []string{"minbytes", "b", "min-size"}, Value: "SIZE", Attached: true,
+			Names: "minbytes b min-size", Value: "SIZE", Attached: true,
 			Help: "begin at SIZE: 8, 4K, 64M or 1G, in powers of 1024 (8)",
 			Set:  dialect.Parsed(&o.Begin, parseSize),
 		},
 		{
-			Names: []string{"maxbytes", "e", "max-size"}, Value: "SIZE", Attached: true,
+			Names: "maxbytes e max-size", Value: "SIZE", Attached: true,
 			Help: "end at SIZE (64M)",
 			Set:  dialect.Parsed(&o.End, parseSize),
 		},
 		{
-			Names: []string{"stepfactor", "f"}, Value: "N", Attached: true,
+			Names: "stepfactor f", Value: "N", Attached: true,
 			Help: "multiply the size by N at each step (2)",
 			Set: dialect.Parsed(&o.Factor, func(value string) (int64, error) {
 				n, err := dialect.ParseAtLeast(value, 2)
@@ -149,27 +149,27 @@ func (o *benchOptions) workloadOptions() []option {
 			}),
 		},
 		{
-			Names: []string{"stepbytes", "i"}, Value: "SIZE", Attached: true,
+			Names: "stepbytes i", Value: "SIZE", Attached: true,
 			Help: "add SIZE at each step instead",
 			Set:  dialect.Parsed(&o.Step, parseSize),
 		},
 		{
-			Names: []string{"dtype", "datatype", "d"}, Value: "TYPE", Choices: benchDTypes,
+			Names: "dtype datatype d", Value: "TYPE", Choices: benchDTypes,
 			Help: "use elements of TYPE (float32)",
 			Set:  dialect.Parsed(&o.DType, parseDType),
 		},
 		{
-			Names: []string{"op", "redop", "o"}, Value: "OP", Choices: benchReductions,
+			Names: "op redop o", Value: "OP", Choices: benchReductions,
 			Help: "reduce by OP (sum)",
 			Set:  dialect.Parsed(&o.Op, oneOf(benchReductions)),
 		},
 		{
-			Names: []string{"root"}, Value: "RANK",
+			Names: "root", Value: "RANK",
 			Help: "broadcast, reduce, gather and scatter at RANK (0)",
 			Set:  dialect.Parsed(&o.Root, dialect.AtLeast(0)),
 		},
 		{
-			Names: []string{"backend"}, Value: "NAME", Choices: benchBackends,
+			Names: "backend", Value: "NAME", Choices: benchBackends,
 			Help: "run the calls by auto, cpu or nccl (auto)",
 			Set:  dialect.Parsed(&o.Backend, oneOf(benchBackends)),
 		},
@@ -179,27 +179,27 @@ func (o *benchOptions) workloadOptions() []option {
 func (o *benchOptions) methodOptions() []option {
 	return []option{
 		{
-			Names: []string{"trials", "iters"}, Value: "N",
+			Names: "trials iters", Value: "N",
 			Help: "run N trials of each size (what --time-per-size allows, at least 5)",
 			Set:  dialect.Parsed(&o.Trials, dialect.AtLeast(1)),
 		},
 		{
-			Names: []string{"warmup", "warmup-iters", "w"}, Value: "N", Attached: true,
+			Names: "warmup warmup-iters w", Value: "N", Attached: true,
 			Help: "run N calls before the trials of a size (5)",
 			Set:  dialect.Parsed(&o.Warmup, dialect.AtLeast(0)),
 		},
 		{
-			Names: []string{"time-per-size"}, Value: "D",
+			Names: "time-per-size", Value: "D",
 			Help: "spend D on the trials of a size: 0.1 (seconds), 100ms (0.1)",
 			Set:  dialect.Parsed(&o.PerSize, parsePositiveDuration),
 		},
 		{
-			Names: []string{"check"},
+			Names: "check",
 			Help:  "check the result of one more call of each size",
 			Set:   dialect.Switch(&o.Check),
 		},
 		{
-			Names: []string{"c"}, Value: "0|1", Choices: []string{"0", "1"}, Attached: true,
+			Names: "c", Value: "0|1", Choices: []string{"0", "1"}, Attached: true,
 			Help: "act as --check, as in nccl-tests",
 			Set: dialect.Parsed(&o.Check, func(value string) (bool, error) {
 				return value == "1", dialect.OneOf(value, "0", "1")
@@ -211,36 +211,36 @@ func (o *benchOptions) methodOptions() []option {
 func (o *benchOptions) outputOptions() []option {
 	return []option{
 		{
-			Names: []string{"link-bandwidth"}, Value: "RATE",
+			Names: "link-bandwidth", Value: "RATE",
 			Help: "assume RATE between ranks for the bound: 25GB/s, 200Gb/s (copy speed)",
 			Set:  dialect.Parsed(&o.Link, parseLink),
 		},
 		{
-			Names: []string{"compute"}, Value: "D",
+			Names: "compute", Value: "D",
 			Help: "say how much of a training step with D of computing is communication",
 			Set:  dialect.Parsed(&o.Compute, parsePositiveDuration),
 		},
 		{
-			Names: []string{"model"}, Set: dialect.Switch(&o.Model),
+			Names: "model", Set: dialect.Switch(&o.Model),
 			Help: "compare times with a model of latency and bandwidth, if it fits",
 		},
 		{
-			Names: []string{"predict"}, Value: "SIZE",
+			Names: "predict", Value: "SIZE",
 			Help: "predict a call of SIZE by the model (largest size)",
 			Set:  dialect.Parsed(&o.Predict, parseSize),
 		},
 		{
-			Names: []string{"json"},
+			Names: "json",
 			Help:  "print all results as JSON; with --dry-run the plan",
 			Set:   dialect.Switch(&o.Invocation.JSON),
 		},
 		{
-			Names: []string{"csv"},
+			Names: "csv",
 			Help:  "print all results as comma-separated values",
 			Set:   dialect.Switch(&o.CSV),
 		},
 		{
-			Names: []string{"svg"}, Value: "FILE",
+			Names: "svg", Value: "FILE",
 			Help: "draw bandwidth by size to FILE; - is standard output",
 			Set:  dialect.Text(&o.SVG),
 		},
@@ -250,11 +250,11 @@ func (o *benchOptions) outputOptions() []option {
 // refusedByBench are names of nccl-tests that mean something else to gorun.
 var refusedByBench = []option{
 	{
-		Names: []string{"r"}, Value: "RANK", Attached: true,
+		Names: "r", Value: "RANK", Attached: true,
 		Help: "use --root RANK; gorun's own option for files of output is --redirects",
 	},
 	{
-		Names: []string{"nthreads", "t"}, Value: "N", Attached: true,
+		Names: "nthreads t", Value: "N", Attached: true,
 		Help: "use -np N, as ranks are processes here; gorun's own option for files of output is --tee",
 	},
 }

@@ -271,7 +271,7 @@ func (c *commandLine) record(options ...*option) {
 	for _, o := range options {
 		if set := o.Set; set != nil {
 			o.Set = func(a dialect.Arg) error {
-				c.sources[o.Names[0]] = a.From
+				c.sources[o.Name()] = a.From
 				return set(a)
 			}
 		}
@@ -279,7 +279,7 @@ func (c *commandLine) record(options ...*option) {
 }
 
 func (c *commandLine) jsonOption(help string) option {
-	return option{Names: []string{"json"}, Set: dialect.Switch(&c.JSON), Help: help}
+	return option{Names: "json", Set: dialect.Switch(&c.JSON), Help: help}
 }
 
 // choice is an option that excludes others when it is given.

@@ -226,22 +226,22 @@ func parsedLine(t *testing.T, line string) *commandLine {
 func TestOptionsOfCommandsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	eachOption(t, func(t *testing.T, cmd *command, o *option, taken bool) {
-		require.NotEmpty(t, o.Help, o.Names[0])
-		require.NotRegexp(t, `\.$|^([A-RT-Z]|S[^l])[a-z]|\n|  `, o.Help, "%s: one phrase without a full stop", o.Names[0])
-		require.Equal(t, o.Set == nil, o.Refused(), o.Names[0])
+		require.NotEmpty(t, o.Help, o.Name())
+		require.NotRegexp(t, `\.$|^([A-RT-Z]|S[^l])[a-z]|\n|  `, o.Help, "%s: one phrase without a full stop", o.Name())
+		require.Equal(t, o.Set == nil, o.Refused(), o.Name())
 		if o.Group < dialect.GroupAccepted {
-			require.LessOrEqual(t, len(o.Help), 70, o.Names[0])
-			require.NotRegexp(t, `default:|^(a|an|the|of|so) `, o.Help, "%s: begin with a verb, (DEFAULT) last", o.Names[0])
+			require.LessOrEqual(t, len(o.Help), 70, o.Name())
+			require.NotRegexp(t, `default:|^(a|an|the|of|so) `, o.Help, "%s: begin with a verb, (DEFAULT) last", o.Name())
 		}
-		for _, n := range o.Names {
+		for _, n := range o.AllNames() {
 			slurms := cmd.Name == "sbatch" && taken // Slurm's options take precedence
 			require.False(t, seen[cmd.Name+" "+n] && !slurms, "%s names two options", n)
 			require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
 			seen[cmd.Name+" "+n] = true
 		}
 		if !o.TakesValue() {
-			require.Empty(t, o.Choices, o.Names[0])
-			require.False(t, o.Attached || o.Dirs, o.Names[0])
+			require.Empty(t, o.Choices, o.Name())
+			require.False(t, o.Attached || o.Dirs, o.Name())
 		}
 	})
 }
@@ -251,11 +251,11 @@ func TestOptionsOfCommandsAreComplete(t *testing.T) {
 func TestNamesOfCommandsMeanOneThing(t *testing.T) {
 	jobs := map[string]*option{}
 	for o := range dialect.Gorun.Options {
-		jobs[o.Names[0]] = o
+		jobs[o.Name()] = o
 	}
 	eachOption(t, func(t *testing.T, cmd *command, o *option, _ bool) {
-		if other, ok := jobs[o.Names[0]]; ok && !slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
-			require.True(t, cmd.Name == "sbatch" || other.TakesValue() == o.TakesValue(), o.Names[0])
+		if other, ok := jobs[o.Name()]; ok && !slices.Contains([]string{"N", "s", "debug", "tune"}, o.Name()) {
+			require.True(t, cmd.Name == "sbatch" || other.TakesValue() == o.TakesValue(), o.Name())
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestRefusalsOfCommandsHaveTheValue(t *testing.T) {
 			return
 		}
 		refused++
-		hint := strings.Join(problems(t, "gorun "+cmd.Name+" "+dialect.Spelling(o.Names[0])+" v0 x"), "\n")
+		hint := strings.Join(problems(t, "gorun "+cmd.Name+" "+dialect.Spelling(o.Name())+" v0 x"), "\n")
 		require.NotRegexp(t, `\b`+o.Value+`\b`, hint)
 		require.Equal(t, regexp.MustCompile(`\b`+o.Value+`\b`).MatchString(o.Help), strings.Count(hint, "v0") > 1, hint)
 	})
@@ -323,7 +323,7 @@ func TestDocs(t *testing.T) {
 		if cmd.Name == "token" || taken {
 			return // docs/hosts.md describes them; the others belong to a job
 		}
-		for _, n := range o.Names {
+		for _, n := range o.AllNames() {
 			require.True(t, strings.Contains(text, "`"+dialect.Spelling(n)), n)
 		}
 		for _, v := range o.Variables() {

@@ -201,7 +201,7 @@ func expectedIn(words []string) dialect.Expected {
 		e.Kind, e.Words = "words", named(variableNames())
 	case e.Kind == "operand":
 		e.Kind, e.Words = operandsOf(cmd.Name, args)
-	case cmd != nil && e.Option != nil && e.Option.Names[0] == "rank":
+	case cmd != nil && e.Option != nil && e.Option.Name() == "rank":
 		e.Words = ranksOf(args)
 	}
 	return e

@@ -31,12 +31,12 @@ type doctorOptions struct {
 func doctorCommand(c *commandLine) *command {
 	o := &doctorOptions{commandLine: c}
 	flags := c.group(dialect.GroupLook, option{
-		Names: []string{"list"}, Set: dialect.Switch(&o.list),
+		Names: "list", Set: dialect.Switch(&o.list),
 		Help: "list all checks and run none",
 	}, c.jsonOption("print the hosts and findings as JSON"))
 	flags = append(append(flags, c.JobOptions("host", "hostfile")...), c.ReachOptions()...)
 	old := c.group(dialect.GroupLook, option{
-		Names: []string{"explain"}, Value: "CHECK", Set: appendTo(&o.explain), Help: "act as gorun explain CHECK",
+		Names: "explain", Value: "CHECK", Set: appendTo(&o.explain), Help: "act as gorun explain CHECK",
 	})
 	return &command{
 		request: o,

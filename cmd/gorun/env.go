@@ -28,16 +28,16 @@ func envCommand(c *commandLine) *command {
 	o := &envOptions{commandLine: c, settings: lintOptions{commandLine: c}}
 	shared := []string{"np", "host", "hostfile", "nproc-per-node", "quiet", "verbose"}
 	flags := append(c.group(dialect.GroupShown, option{
-		Names: []string{"shell"}, Set: dialect.Switch(&o.shell),
+		Names: "shell", Set: dialect.Switch(&o.shell),
 		Help: "print export lines for eval, without variables that differ by rank",
 	}, option{
-		Names: []string{"all"}, Set: dialect.Switch(&o.all),
+		Names: "all", Set: dialect.Switch(&o.all),
 		Help: "list the variables of MPI, PyTorch's launcher and gorun, too",
 	}, c.jsonOption("print everything as JSON")), c.JobOptions(shared...)...)
 	old := c.group(dialect.GroupShown, option{
-		Names: []string{"explain"}, Value: "NAME", Set: appendTo(&o.explain), Help: "act as gorun explain NAME",
+		Names: "explain", Value: "NAME", Set: appendTo(&o.explain), Help: "act as gorun explain NAME",
 	}, option{
-		Names: []string{"lint"}, Set: dialect.Switch(&o.lint), Help: "act as gorun lint",
+		Names: "lint", Set: dialect.Switch(&o.lint), Help: "act as gorun lint",
 	}, o.settings.libraryOption())
 	taken := c.JobOptionsExcept(true, append(shared, "json", "version", "help", "print-completion", "report")...)
 	return &command{

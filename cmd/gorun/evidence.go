@@ -30,7 +30,7 @@ func evidenceCommand(c *commandLine) *command {
 			"secrets are hidden. Of a job that has ended it shows what was kept, or copies it to DIR.",
 		UsageText: "gorun evidence [options] [JOB|last]",
 		Flags: c.Flags(c.group(dialect.GroupShown, option{
-			Names: []string{"dir"}, Value: "DIR", Help: "write into DIR (gorun-evidence-JOB)", Set: dialect.Text(&r.dir),
+			Names: "dir", Value: "DIR", Help: "write into DIR (gorun-evidence-JOB)", Set: dialect.Text(&r.dir),
 		})...),
 	}, "it was collected", noJobText,
 		dialect.Example{"gorun evidence", "the only running job"},

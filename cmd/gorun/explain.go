@@ -36,7 +36,7 @@ func explainCommand(c *commandLine) *command {
 				"It reads one text, a whole log, or an exit code, and starts no rank.",
 			UsageText: "gorun explain [options] TEXT|FILE|DIR|ID|-",
 			Flags: c.Flags(c.group(dialect.GroupShown, option{
-				Names: []string{"list"}, Set: dialect.Switch(&o.list),
+				Names: "list", Set: dialect.Switch(&o.list),
 				Help: "list all known errors, or those of a FAMILY: nccl, slurm, openmpi",
 			}, c.jsonOption("print the explanation as JSON"))...),
 		},

@@ -306,7 +306,7 @@ func optionsOf(command string) (all []*option) {
 func optionIn(all []*option, word string) *option {
 	name, _, _ := strings.Cut(word, "=")
 	for _, o := range all {
-		if slices.ContainsFunc(o.Names, func(n string) bool { return dialect.Spelling(n) == name || "-"+n == name }) {
+		if slices.ContainsFunc(o.AllNames(), func(n string) bool { return dialect.Spelling(n) == name || "-"+n == name }) {
 			return o
 		}
 	}

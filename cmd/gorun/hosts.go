@@ -27,7 +27,7 @@ func hostsCommand(c *commandLine) *command {
 	o := &hostsOptions{commandLine: c}
 	flags := c.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
 		append(c.group(dialect.GroupLook, c.jsonOption("print the report as JSON")), &option{
-			Names: []string{"quiet", "q"}, Group: dialect.GroupLook, Set: dialect.Switch(&c.Quiet),
+			Names: "quiet q", Group: dialect.GroupLook, Set: dialect.Switch(&c.Quiet),
 			Help: "print only problems",
 		})...)...)
 	return &command{

@@ -30,14 +30,14 @@ func namesCommand(c *commandLine) *command {
 				"and mpiexec, gorun takes the options of those. Before pip uninstalls gorun, call it with --remove.",
 			UsageText: "gorun install-names --torchrun|--mpirun|--remove",
 			Flags: c.Flags(c.group(dialect.GroupShown, option{
-				Names: []string{"torchrun"}, Set: dialect.Switch(&r.torchrun), Help: "link torchrun",
+				Names: "torchrun", Set: dialect.Switch(&r.torchrun), Help: "link torchrun",
 			}, option{
-				Names: []string{"mpirun"}, Set: dialect.Switch(&r.mpirun), Help: "link mpirun and mpiexec",
+				Names: "mpirun", Set: dialect.Switch(&r.mpirun), Help: "link mpirun and mpiexec",
 			}, option{
-				Names: []string{"replace"}, Set: dialect.Switch(&r.replace),
+				Names: "replace", Set: dialect.Switch(&r.replace),
 				Help: "keep other programs there as torchrun.orig and so on",
 			}, option{
-				Names: []string{"remove"}, Set: dialect.Switch(&r.remove),
+				Names: "remove", Set: dialect.Switch(&r.remove),
 				Help: "remove the links, and bring kept programs back",
 			})...),
 		},

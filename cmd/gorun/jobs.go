@@ -69,7 +69,7 @@ const (
 
 func (r *jobsRequest) rankOption() option {
 	return option{
-		Names: []string{"rank"}, Value: "N", Help: "show only rank N",
+		Names: "rank", Value: "N", Help: "show only rank N",
 		Set: dialect.Parsed(&r.Rank, parseNumber),
 	}
 }

@@ -32,7 +32,7 @@ type lintOptions struct {
 func lintCommand(c *commandLine) *command {
 	o := &lintOptions{commandLine: c}
 	flags := c.group(dialect.GroupShown, o.libraryOption(), c.jsonOption("print the findings as JSON"), option{
-		Names: []string{"quiet", "q"}, Set: dialect.Switch(&c.Quiet), Help: "print only findings",
+		Names: "quiet q", Set: dialect.Switch(&c.Quiet), Help: "print only findings",
 	})
 	return &command{
 		request: o,
@@ -64,7 +64,7 @@ func lintCommand(c *commandLine) *command {
 
 func (o *lintOptions) libraryOption() option {
 	return option{
-		Names: []string{"library"}, Value: "FILE", Set: dialect.Text(&o.library),
+		Names: "library", Value: "FILE", Set: dialect.Text(&o.library),
 		Help: "compare with this libnccl.so, or with none (the one programs load)",
 	}
 }

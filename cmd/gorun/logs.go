@@ -24,13 +24,13 @@ func logsCommand(c *commandLine) *command {
 			"launcher, and those of a job that has ended from its record.",
 		UsageText: "gorun logs [options] [JOB|last]",
 		Flags: c.Flags(c.group(dialect.GroupShown, option{
-			Names: []string{"follow", "f"}, Set: dialect.Switch(&r.Follow),
+			Names: "follow f", Set: dialect.Switch(&r.Follow),
 			Help: "print new output until the job ends; a slow reader is disconnected",
 		}, r.rankOption(), option{
-			Names: []string{"tail", "n"}, Value: "N", Set: dialect.Parsed(&r.Tail, parseNumber),
+			Names: "tail n", Value: "N", Set: dialect.Parsed(&r.Tail, parseNumber),
 			Help: "print the last N lines of each stream of each rank (60)",
 		}, option{
-			Names: []string{"stream"}, Value: "NAME", Choices: []string{"stdout", "stderr"},
+			Names: "stream", Value: "NAME", Choices: []string{"stdout", "stderr"},
 			Help: "print only stdout or stderr",
 			Set: func(a dialect.Arg) error {
 				r.stream = slices.Index([]string{"stdout", "stderr"}, a.Value) + 1

@@ -143,7 +143,7 @@ func (o *benchOptions) refuseWord(before []string, word string, err error) {
 	option, known := o.FindOption(last)
 	switch {
 	case last == "--" || last != "" && !known:
-	case option != nil && slices.Contains([]string{"json", "csv"}, option.Names[0]):
+	case option != nil && slices.Contains([]string{"json", "csv"}, option.Name()):
 		o.refuse("%s takes no file: write %s > %s", last, last, shellwords.Quote(word))
 	default:
 		o.refuse("%s: %w", dialect.Typed([]string{word}), err)

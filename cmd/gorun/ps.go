@@ -20,10 +20,10 @@ func psCommand(c *commandLine) *command {
 		Description: "gorun ps lists your running jobs that were started on this host, or the ranks of one job.",
 		Flags: c.Flags(c.group(dialect.GroupShown,
 			c.jsonOption("print everything as JSON, with the ranks of all jobs"), option{
-				Names: []string{"nccl"}, Set: dialect.Switch(&r.nccl),
+				Names: "nccl", Set: dialect.Switch(&r.nccl),
 				Help: "show what NCCL 2.24 or newer reports: version, late and failed ranks",
 			}, option{
-				Names: []string{"all", "a"}, Set: dialect.Switch(&r.all),
+				Names: "all a", Set: dialect.Switch(&r.all),
 				Help: "list your last jobs, also those that have ended, and how",
 			})...),
 	}, shownText, "there is no such job, it has ended meanwhile, or its NCCL says nothing",

@@ -41,10 +41,10 @@ func quarantineCommand(c *commandLine) *command {
 				quarantine.Limit, quarantine.Window.Hours(), quarantine.Duration.Hours()),
 			UsageText: "gorun hosts quarantine [lift HOST,...|add HOST,...]",
 			Flags: c.Flags(c.group(dialect.GroupLook, option{
-				Names: []string{"for"}, Value: "D", Set: dialect.Parsed(&o.period, dialect.ParseDuration),
+				Names: "for", Value: "D", Set: dialect.Parsed(&o.period, dialect.ParseDuration),
 				Help: fmt.Sprintf("add for D (%.0fh)", quarantine.Duration.Hours()),
 			}, option{
-				Names: []string{"reason"}, Value: "TEXT", Set: dialect.Text(&o.reason), Help: "add for this reason",
+				Names: "reason", Value: "TEXT", Set: dialect.Text(&o.reason), Help: "add for this reason",
 			}, c.jsonOption("print the list as JSON"))...),
 		},
 		Page: dialect.Page{

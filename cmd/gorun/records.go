@@ -32,10 +32,10 @@ func reportCommand(c *commandLine) *command {
 		UsageText:   "gorun report [options] [JOB|last]",
 		Flags: c.Flags(c.group(dialect.GroupShown,
 			c.jsonOption("print what --report writes"), option{
-				Names: []string{"html"}, Value: "FILE", Set: dialect.Text(&r.html),
+				Names: "html", Value: "FILE", Set: dialect.Text(&r.html),
 				Help: "write a page with timeline, placement and output to FILE (- is stdout)",
 			}, option{
-				Names: []string{"trace"}, Value: "FILE", Set: dialect.Text(&r.trace),
+				Names: "trace", Value: "FILE", Set: dialect.Text(&r.trace),
 				Help: "write a trace for https://ui.perfetto.dev to FILE (- is stdout)",
 			})...),
 	}, shownText, "there is no record of such a job, or it has no report",

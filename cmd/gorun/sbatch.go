@@ -41,15 +41,14 @@ type sbatchOptions struct {
 func sbatchCommand(c *commandLine) *command {
 	o := &sbatchOptions{commandLine: c}
 	ranks := *c.JobOptions("np")[0] // of each program
-	ranks.Names, ranks.Help = []string{"ntasks", "n", "np"}, "start N ranks: tasks of Slurm"
+	ranks.Names, ranks.Help = "ntasks n np", "start N ranks: tasks of Slurm"
 	o.own = slices.Concat(
 		c.group(dialect.GroupRanks, ranks),
 		o.slurmOptions(dialect.GroupRanks, slurmRow{
-			"", "ntasks-per-node", "N",
-			"start N ranks on each node; with --nproc-per-node only reserve N tasks",
+			"ntasks-per-node", "N", "start N ranks on each node; with --nproc-per-node only reserve N tasks",
 		}),
 		c.group(dialect.GroupHosts, option{
-			Names: []string{"nodes", "N", "nnodes"}, Value: "N", Attached: true, Set: o.setNodes,
+			Names: "nodes N nnodes", Value: "N", Attached: true, Set: o.setNodes,
 			Help: "use N nodes, or MIN-MAX",
 		}),
 		o.slurmOptions(dialect.GroupHosts, slurmHosts...), o.slurmOptions(dialect.GroupSlurm, slurmResources...),
@@ -58,7 +57,7 @@ func sbatchCommand(c *commandLine) *command {
 	taken := c.JobOptionsExcept(false, "chdir", "dry-run", "offline", "json", "version", "help", "gpus", "oversubscribe",
 		"exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion", "output")
 	chdir := *c.JobOptions("chdir")[0] // by the names that are not Slurm's
-	chdir.Names = chdir.Names[1:]
+	_, chdir.Names, _ = strings.Cut(chdir.Names, " ")
 	c.OnProgram = o.addProgram
 	c.CheckExport = o.checkExport
 	return &command{
@@ -108,30 +107,30 @@ func sbatchCommand(c *commandLine) *command {
 func (o *sbatchOptions) others() []*option {
 	return append(o.group(dialect.GroupSubmitted,
 		option{
-			Names: []string{"sbatch-option", "O"}, Value: "--NAME=VALUE",
+			Names: "sbatch-option O", Value: "--NAME=VALUE",
 			Help: "pass any other option to sbatch; repeatable",
 			Set:  o.setOption,
 		},
 		option{
-			Names: []string{"dry-run"},
+			Names: "dry-run",
 			Help:  "print the script and stop",
 			Set:   dialect.Switch(&o.DryRun),
 		},
 	), o.group(dialect.GroupRefused,
 		option{
-			Names: []string{"H"}, Value: "LIST",
+			Names: "H", Value: "LIST",
 			Help: "Slurm chooses the nodes: use --nodelist LIST for some of them; Slurm's own -H is --hold",
 		},
 		option{
-			Names: []string{"host", "hosts"}, Value: "LIST",
+			Names: "host hosts", Value: "LIST",
 			Help: "Slurm chooses the nodes: use --nodelist LIST for some of them",
 		},
 		option{
-			Names: []string{"hostfile", "machinefile"}, Value: "FILE",
+			Names: "hostfile machinefile", Value: "FILE",
 			Help: "Slurm chooses the hosts: use --nodelist NAMES for some of them",
 		},
 		option{
-			Names: []string{"wrap"}, Value: "COMMAND",
+			Names: "wrap", Value: "COMMAND",
 			Help: "gorun sbatch writes the script itself: write the program and its arguments after the options",
 		},
 	)...)
@@ -330,7 +329,7 @@ func (o *sbatchOptions) addProgram(p dialect.Program) {
 		o.line = append(o.line, "-n", fmt.Sprint(p.NumRanks))
 	}
 	for _, given := range p.Options {
-		name := given.Option.Names[0]
+		name := given.Option.Name()
 		if slices.Contains(o.own, given.Option) || name == "version" || name == "help" || name == perNode && p.NumRanks > 0 {
 			continue
 		}

@@ -26,14 +26,14 @@ func stopCommand(c *commandLine) *command {
 		Description: "gorun stop sends SIGTERM to jobs and waits until they have ended.",
 		UsageText:   "gorun stop [options] JOB...",
 		Flags: c.Flags(c.group(dialect.GroupEnd, option{
-			Names: []string{"all"}, Set: dialect.Switch(&r.all),
+			Names: "all", Set: dialect.Switch(&r.all),
 			Help: "stop all jobs of this user on this host",
 		}, option{
-			Names: []string{"signal"}, Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"},
+			Names: "signal", Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"},
 			Help: "stop ranks by SIGINT, SIGHUP or KILL (SIGTERM)",
 			Set:  func(a dialect.Arg) error { return r.setSignal(a.Value) },
 		}, option{
-			Names: []string{"grace"}, Value: "D",
+			Names: "grace", Value: "D",
 			Help: "wait D between the signal and SIGKILL (the job's own)",
 			Set: func(a dialect.Arg) error {
 				d, err := dialect.ParseDuration(a.Value)

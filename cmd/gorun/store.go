@@ -30,28 +30,28 @@ type storeOptions struct {
 func storeCommand(c *commandLine) *command {
 	o := &storeOptions{commandLine: c}
 	limits := []*option{{
-		Names: []string{"listen"}, Group: dialect.GroupServing, Value: "ADDR",
+		Names: "listen", Group: dialect.GroupServing, Value: "ADDR",
 		Help: "serve at ADDR: HOST:PORT, HOST, PORT or :PORT (127.0.0.1, a free port)",
 		Set: func(a dialect.Arg) (err error) {
 			o.host, o.port, err = parseListen(a.Value)
 			return err
 		},
 	}, {
-		Names: []string{"max-connections"}, Group: dialect.GroupLimits, Value: "N",
+		Names: "max-connections", Group: dialect.GroupLimits, Value: "N",
 		Help: "accept N connections at once (3/4 of open files, at most 262144)",
 		Set:  dialect.Parsed(&o.limit.Connections, dialect.AtLeast(1)),
 	}, {
-		Names: []string{"max-memory"}, Group: dialect.GroupLimits, Value: "SIZE",
+		Names: "max-memory", Group: dialect.GroupLimits, Value: "SIZE",
 		Help: "use at most SIZE bytes, such as 1000000, 64K or 64M (4G)",
 		Set:  dialect.Parsed(&o.limit.Memory, parseSize),
 	}, {
-		Names: []string{"max-key-size"}, Group: dialect.GroupLimits, Value: "SIZE",
+		Names: "max-key-size", Group: dialect.GroupLimits, Value: "SIZE",
 		Help: "accept keys of at most SIZE bytes (64K)", Set: dialect.Parsed(&o.limit.Key, parseLength),
 	}, {
-		Names: []string{"max-value-size"}, Group: dialect.GroupLimits, Value: "SIZE",
+		Names: "max-value-size", Group: dialect.GroupLimits, Value: "SIZE",
 		Help: "accept values of at most SIZE bytes in a request (64M)", Set: dialect.Parsed(&o.limit.Value, parseLength),
 	}, {
-		Names: []string{"max-keys-per-request"}, Group: dialect.GroupLimits, Value: "N",
+		Names: "max-keys-per-request", Group: dialect.GroupLimits, Value: "N",
 		Help: "accept at most N keys in a request (131072)", Set: dialect.Parsed(&o.limit.Keys, dialect.AtLeast(1)),
 	}}
 	return &command{

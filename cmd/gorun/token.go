@@ -31,10 +31,10 @@ func tokenCommand(c *commandLine) *command {
 			Description: "gorun token prints a new token, a secret of 256 bits. Nodes of a job that are started one by " +
 				"one prove with it that they belong together.",
 			Flags: c.Flags(c.group(dialect.GroupOutput, option{
-				Names: []string{"out"}, Value: "FILE", Set: dialect.Text(&o.file),
+				Names: "out", Value: "FILE", Set: dialect.Text(&o.file),
 				Help: "write the token to a new FILE that only you can read",
 			}, option{
-				Names: []string{"save"}, Set: dialect.Switch(&o.save),
+				Names: "save", Set: dialect.Switch(&o.save),
 				Help: "write the token to ~/.config/gorun/token, where your nodes look",
 			})...),
 		},

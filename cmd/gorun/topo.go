@@ -35,37 +35,37 @@ type topoOptions struct {
 func topoCommand(c *commandLine) *command {
 	o := &topoOptions{commandLine: c}
 	ranks := []*option{{
-		Names: []string{"np", "n", "c"}, Group: dialect.GroupRanks, Value: "N", Attached: true,
+		Names: "np n c", Group: dialect.GroupRanks, Value: "N", Attached: true,
 		Help: "place N ranks",
 		Set:  dialect.Parsed(&o.ranks, dialect.ParseRanks),
 	}, {
-		Names: []string{"nproc-per-node"}, Group: dialect.GroupRanks, Value: "N|auto|gpu|cpu",
+		Names: "nproc-per-node", Group: dialect.GroupRanks, Value: "N|auto|gpu|cpu",
 		Choices: []string{"auto", "gpu", "cpu"},
 		Help:    "place N ranks, or one for each GPU or CPU (auto: GPU, else CPU)",
 		Set:     dialect.Parsed(&o.perNode, dialect.ParseCount),
 	}}
 	c.record(ranks...)
 	others := append(c.group(dialect.GroupMachine, option{
-		Names: []string{"from"}, Value: "DIR", Dirs: true, Set: dialect.Text(&o.from),
+		Names: "from", Value: "DIR", Dirs: true, Set: dialect.Text(&o.from),
 		Help: "show the machine that --save wrote to DIR (this machine)",
 	}, option{
-		Names: []string{"example"}, Value: "NAME", Set: dialect.Text(&o.example),
+		Names: "example", Value: "NAME", Set: dialect.Text(&o.example),
 		Choices: append(placement.Examples(), "list"),
 		Help:    "show a typical machine; --example list names all",
 	}, option{
-		Names: []string{"save"}, Value: "DIR", Dirs: true, Set: dialect.Text(&o.save),
+		Names: "save", Value: "DIR", Dirs: true, Set: dialect.Text(&o.save),
 		Help: "write this machine to a new DIR, without serial numbers and MACs",
 	}), c.group(dialect.GroupShown, option{
-		Names: []string{"svg"}, Value: "FILE", Set: dialect.Text(&o.svg),
+		Names: "svg", Value: "FILE", Set: dialect.Text(&o.svg),
 		Help: "write a drawing to FILE instead; - is standard output",
 	}, option{
-		Names: []string{"write-rankfile"}, Value: "FILE", Set: dialect.Text(&o.writeRankFile),
+		Names: "write-rankfile", Value: "FILE", Set: dialect.Text(&o.writeRankFile),
 		Help: "write a rank file to FILE instead; - is standard output",
 	}, c.jsonOption("print the machine and its ranks as JSON"), option{
-		Names: []string{"impact"}, Set: dialect.Switch(&o.impact),
+		Names: "impact", Set: dialect.Switch(&o.impact),
 		Help: "predict the time of an all-reduce over the slowest link of the GPUs",
 	}, option{
-		Names: []string{"model-size"}, Value: "SIZE",
+		Names: "model-size", Value: "SIZE",
 		Help: "assume SIZE bytes on each GPU for --impact: 7.5GB, 7GiB, 1000000",
 		Set:  dialect.Parsed(&o.modelSize, dialect.ParseModelSize),
 	})...)

@@ -245,7 +245,7 @@ func (d *Dialect) spellings(word string, later bool) (list []Candidate) {
 		if o.Group >= groups || later && !o.block {
 			continue
 		}
-		for _, name := range []string{o.short(), o.Names[0]} {
+		for _, name := range []string{o.short(), o.Name()} {
 			spelled := Spelling(name)
 			if name == "" || len(list) > 0 && list[len(list)-1].Word == spelled {
 				continue

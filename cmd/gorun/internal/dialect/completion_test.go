@@ -62,7 +62,7 @@ func TestExpects(t *testing.T) {
 
 // Options of a command may follow its arguments, unless these are a program.
 func TestExpectedByCommand(t *testing.T) {
-	c := &cli.Command{Flags: new(Line).Flags(&Option{Names: []string{"from"}, Value: "DIR", Dirs: true})}
+	c := &cli.Command{Flags: new(Line).Flags(&Option{Names: "from", Value: "DIR", Dirs: true})}
 	for line, want := range map[string][2]string{
 		"": {"operand", "command"}, "a --f": {"words", "arguments"}, "--from ": {"dirs", "dirs"}, "--f": {"words", "words"},
 	} {

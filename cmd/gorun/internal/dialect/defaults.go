@@ -28,7 +28,7 @@ func (p *Line) fallbacks() (all []fallback) {
 			continue
 		}
 		for _, row := range pointers(p.dialect.variables(p)) {
-			for _, name := range row.Names {
+			for _, name := range row.AllNames() {
 				add(prefix+name, func() *Option { return row })
 			}
 		}

@@ -62,7 +62,7 @@ func (b *helpBuilder) body(c *cli.Command, page Page, commands []*cli.Command) {
 	}
 	if page.Often != nil {
 		b.heading(cmp.Or(page.Heading, "Most used"))
-		b.options(c, func(f *Flag) int { return slices.Index(page.Often, f.Option.Names[0]) })
+		b.options(c, func(f *Flag) int { return slices.Index(page.Often, f.Name()) })
 		b.paragraph("  ", page.Ranks)
 	}
 	b.groups(c, page)
@@ -97,7 +97,7 @@ func (d *Dialect) Manual() (cli.Command, Page) {
 	}
 	for _, f := range c.Flags {
 		f := f.(*Flag)
-		f.Hidden = !d.python && f.Option.Names[0] == "print-completion" // gorun completion replaces it
+		f.Hidden = !d.python && f.Name() == "print-completion" // gorun completion replaces it
 		f.oneDash = d.slots == slotsOfHydra
 	}
 	page := Page{
@@ -123,7 +123,7 @@ func (d *Dialect) unlisted(flags []cli.Flag) (text string) {
 		f := f.(*Flag)
 		shown := strings.Fields(strings.ReplaceAll(f.names(), ",", ""))
 		var more []string
-		for _, name := range f.Option.Names {
+		for _, name := range f.Option.AllNames() {
 			if name = f.spelling(name); f.Group == GroupAccepted {
 				accepted = append(accepted, name)
 			} else if !slices.Contains(shown, name) {
@@ -197,7 +197,7 @@ func (b *helpBuilder) groups(c *cli.Command, page Page) {
 	}
 	for _, g := range order {
 		under := func(f *Flag) int {
-			if f.Group != g || slices.Contains(page.Often, f.Option.Names[0]) {
+			if f.Group != g || slices.Contains(page.Often, f.Name()) {
 				return -1
 			}
 			return 0
@@ -249,10 +249,10 @@ func (f *Flag) Usage() string {
 }
 
 func (f *Flag) names() string {
-	if short := f.short(); short != "" && short != f.Option.Names[0] {
-		return f.spelling(short) + ", " + f.spelling(f.Option.Names[0])
+	if short := f.short(); short != "" && short != f.Name() {
+		return f.spelling(short) + ", " + f.spelling(f.Name())
 	}
-	return f.spelling(f.Option.Names[0])
+	return f.spelling(f.Name())
 }
 
 func (f *Flag) spelling(name string) string {

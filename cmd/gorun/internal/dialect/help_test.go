@@ -20,9 +20,9 @@ func TestHelp(t *testing.T) {
 			usage := (&Flag{Option: o, oneDash: d == Mpiexec}).Usage()
 			shown := strings.Contains(help, "\n  "+usage+"\n") || strings.Contains(help, "\n  "+usage+" ")
 			own := o.Group < numHelpGroups || o.Group == GroupMPI && d.slots != slotsOfGorun
-			own = own && (d.python || o.Names[0] != "print-completion")
+			own = own && (d.python || o.Name() != "print-completion")
 			require.Equal(t, own, shown, "%s: %s", d.Name, o.Usage())
-			for _, name := range o.Names { // a help of another launcher's options names every spelling that we take
+			for _, name := range o.AllNames() { // a help of another launcher's options names every spelling that we take
 				if d != Gorun && d != Run && (own || o.Group == GroupAccepted) {
 					require.Regexp(t, `\s`+(&Flag{Option: o, oneDash: d == Mpiexec}).spelling(name)+`[\s,.]`, help, d.Name)
 				}
@@ -53,7 +53,7 @@ func TestDocsNameEveryOption(t *testing.T) {
 	text := Markdown(nil)
 	for _, d := range dialects {
 		for o := range d.Options {
-			for _, n := range o.Names {
+			for _, n := range o.AllNames() {
 				require.Contains(t, text, "`"+Spelling(n))
 			}
 			for _, v := range o.Variables() {
@@ -81,7 +81,7 @@ func TestOverview(t *testing.T) {
 	delete(pages, allTopics)
 	everything := strings.Join(slices.Collect(maps.Values(pages)), "")
 	for o := range Gorun.Options {
-		if o.Group < numHelpGroups && o.Names[0] != "print-completion" {
+		if o.Group < numHelpGroups && o.Name() != "print-completion" {
 			require.Contains(t, everything, "\n  "+o.Usage(), "no topic has it")
 		}
 	}

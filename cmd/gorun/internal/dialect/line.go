@@ -183,7 +183,7 @@ func (p *Line) SplitProgram(args []string) (options, program []string) {
 // HasOption reports whether an option with one of these first names precedes the program.
 func (p *Line) HasOption(args []string, names ...string) bool {
 	return slices.ContainsFunc(p.dialect.rewrite(args).options, func(o Occurrence) bool {
-		return slices.Contains(names, o.Option.Names[0])
+		return slices.Contains(names, o.Option.Name())
 	})
 }
 
@@ -262,7 +262,7 @@ func (p *Line) option(typed string) *Option { return withName(p.options, strings
 
 func withName(options iter.Seq[*Option], name string) *Option {
 	for o := range options {
-		if slices.Contains(o.Names, name) {
+		if o.has(name) {
 			return o
 		}
 	}
@@ -291,7 +291,7 @@ func (p *Line) JobOptionsExcept(everything bool, names ...string) []*Option {
 			all = append(all, pointers(rows(p))...)
 		}
 	}
-	return slices.DeleteFunc(all, func(o *Option) bool { return slices.Contains(names, o.Names[0]) })
+	return slices.DeleteFunc(all, func(o *Option) bool { return slices.Contains(names, o.Name()) })
 }
 
 func pointers(rows []Option) []*Option {

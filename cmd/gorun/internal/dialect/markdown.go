@@ -64,7 +64,7 @@ func optionTable(b *strings.Builder, g Group, commands []*cli.Command, known anc
 	for _, c := range commands {
 		for _, f := range c.Flags {
 			f := f.(*Flag)
-			of := Gorun.exact(Spelling(f.Option.Names[0]))
+			of := Gorun.exact(Spelling(f.Name()))
 			if shared := f.Hidden || of != nil && of.Help == f.Help; !shared && letters[c.Name] != "" {
 				row(f.Option, letters[c.Name])
 			}
@@ -79,8 +79,8 @@ var letters = map[string]string{
 }
 
 func allSpellings(o *Option) []string {
-	names := make([]string, len(o.Names))
-	for i, n := range o.Names {
+	names := o.AllNames()
+	for i, n := range names {
 		names[i] = Spelling(n)
 	}
 	return names
@@ -98,7 +98,7 @@ func spellings(o *Option) string {
 // knownBy returns the letters of the dialects that have an option.
 func knownBy(o *Option) string {
 	in := func(d *Dialect) bool {
-		row := d.exact(Spelling(o.Names[0]))
+		row := d.exact(Spelling(o.Name()))
 		return row != nil && row.Help == o.Help
 	}
 	switch {

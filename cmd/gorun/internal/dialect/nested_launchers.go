@@ -56,7 +56,7 @@ func (p *Line) limitLaunchers() {
 		for _, o := range r.options {
 			counted = counted || o.Option.Family == FamilyCount
 			atHosts = atHosts || o.Option.Family == familyHosts
-			severalNodes = severalNodes || o.Option.Names[0] == "nnodes" && o.Value != "1"
+			severalNodes = severalNodes || o.Option.Name() == "nnodes" && o.Value != "1"
 		}
 		isCommand := func(c *cli.Command) bool { return path.Base(name) == Gorun.Name && c.HasName(r.program[0]) }
 		if len(r.program) == 0 || severalNodes || slices.ContainsFunc(p.around.commands(), isCommand) {

@@ -125,10 +125,10 @@ func (f family) excludes(other family) bool {
 
 // Option is one row of a dialect's table.
 type Option struct {
-	// Names are all spellings without leading dashes. The first one names the variables.
+	// Names are all spellings without leading dashes, with a blank between them. The first one names the variables.
 	// One letter takes one dash, more letters take two; gorun's own dialect accepts one, too.
 	// Underscores may replace the dashes between words.
-	Names []string
+	Names string
 	Group Group
 	// Value is the placeholder of the value; "" is a flag.
 	Value string
@@ -153,6 +153,24 @@ type Option struct {
 
 	words int  // of the value, if not 1. The user may also join two by "=", and Set gets all joined so
 	block bool // may precede a later program of an MPMD job, too
+}
+
+// Name returns the first name.
+func (o *Option) Name() string {
+	name, _, _ := strings.Cut(o.Names, " ")
+	return name
+}
+
+// AllNames returns each name.
+func (o *Option) AllNames() []string { return strings.Split(o.Names, " ") }
+
+func (o *Option) has(name string) bool {
+	for own := range strings.SplitSeq(o.Names, " ") {
+		if own == name {
+			return true
+		}
+	}
+	return false
 }
 
 // TakesValue reports whether the option is no flag.
@@ -180,8 +198,10 @@ func Spelling(name string) string {
 
 // short returns the first one-letter name, or "".
 func (o *Option) short() string {
-	if i := slices.IndexFunc(o.Names, func(n string) bool { return len(n) == 1 }); i >= 0 {
-		return o.Names[i]
+	for name := range strings.SplitSeq(o.Names, " ") {
+		if len(name) == 1 {
+			return name
+		}
 	}
 	return ""
 }
@@ -189,7 +209,7 @@ func (o *Option) short() string {
 // Variables returns the environment variables that give the default, the strongest first: GORUN_NPROC_PER_NODE,
 // PET_NPROC_PER_NODE.
 func (o *Option) Variables() []string {
-	name := strings.ToUpper(strings.ReplaceAll(o.Names[0], "-", "_"))
+	name := strings.ToUpper(strings.ReplaceAll(o.Name(), "-", "_"))
 	switch {
 	case o.From == varBoth:
 		return []string{"GORUN_" + name, "PET_" + name}

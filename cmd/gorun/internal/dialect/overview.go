@@ -217,7 +217,7 @@ func (o *Option) overviewUsage() string {
 		return usage
 	}
 	names := strings.TrimSuffix(usage, " "+o.Value)
-	switch o.Names[0] {
+	switch o.Name() {
 	case "nproc-per-node":
 		return names + " N"
 	case "host":

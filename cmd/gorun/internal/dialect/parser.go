@@ -197,12 +197,12 @@ func Hide(flags []cli.Flag) []cli.Flag {
 
 // Apply registers the flag.
 func (f *Flag) Apply(set *flag.FlagSet) error {
-	set.Var(f, f.Option.Names[0], f.Help)
+	set.Var(f, f.Name(), f.Help)
 	return nil
 }
 
 // Names returns the first name.
-func (f *Flag) Names() []string { return f.Option.Names[:1] }
+func (f *Flag) Names() []string { return []string{f.Name()} }
 
 // IsSet reports whether the flag has a value.
 func (f *Flag) IsSet() bool { return f.set > 0 }

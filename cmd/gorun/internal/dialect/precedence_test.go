@@ -44,9 +44,9 @@ type setting struct {
 // setting, only the first counts.
 func settings(d *Dialect) (all []setting) {
 	add := func(o *Option, name string) {
-		value, is := otherwiseSaid[o.Names[0]]
+		value, is := otherwiseSaid[o.Name()]
 		if !is {
-			value, is = sample[o.Names[0]]
+			value, is = sample[o.Name()]
 		}
 		if !is {
 			value = "1"
@@ -172,12 +172,12 @@ func TestTypedOverridesVariables(t *testing.T) {
 		inv, err := parsed(nil)
 		require.NoError(t, err)
 		plain, compared := leavesOf(inv), 0
-		all := slices.DeleteFunc(settings(d), func(s setting) bool { return slices.Contains(exempt, s.option.Names[0]) })
+		all := slices.DeleteFunc(settings(d), func(s setting) bool { return slices.Contains(exempt, s.option.Name()) })
 		groups := grouped(all, parsed, plain)
 		for o := range d.Options {
 			line := eachSpelling(d, o)[0]
 			alone, err := parsed(line)
-			if !testneeds.Sampled(random, 5) || err != nil || alone.Print != nil || slices.Contains(weak, o.Names[0]) {
+			if !testneeds.Sampled(random, 5) || err != nil || alone.Print != nil || slices.Contains(weak, o.Name()) {
 				continue
 			}
 			typed := differs(alone, plain)

@@ -17,7 +17,7 @@ func (p *Line) programFile(d *Dialect, args []string) (words []string, found boo
 	r := d.rewrite(args)
 	at := -1
 	for i, o := range r.options {
-		if name := o.Option.Names[0]; name == "app" || name == "configfile" {
+		if name := o.Option.Name(); name == "app" || name == "configfile" {
 			at = i
 		}
 	}

@@ -16,7 +16,7 @@ type Occurrence struct {
 
 // Words returns the option as it can be typed.
 func (o Occurrence) Words() []string {
-	name := Spelling(o.Option.Names[0])
+	name := Spelling(o.Option.Name())
 	switch {
 	case o.Option.TakesValue() && o.Value != "" && o.Value[0] != '-':
 		return []string{name, o.Value}
@@ -55,7 +55,7 @@ type rewritten struct {
 func (r rewritten) args() []string {
 	args := make([]string, 0, len(r.options)+1+len(r.program))
 	for _, o := range r.options {
-		args = append(args, "--"+o.Option.Names[0]+"="+o.Value)
+		args = append(args, "--"+o.Option.Name()+"="+o.Value)
 	}
 	return append(append(args, "--"), r.program...)
 }
@@ -255,7 +255,7 @@ func (d *Dialect) withPrefix(typed string) (found []*Option) {
 	line := d.job()
 	for i := 0; i < len(line.tables) && found == nil; i++ {
 		for _, o := range pointers(line.table(i)) {
-			if slices.ContainsFunc(o.Names, func(n string) bool { return len(n) > 1 && strings.HasPrefix(n, prefix) }) {
+			if slices.ContainsFunc(o.AllNames(), func(n string) bool { return len(n) > 1 && strings.HasPrefix(n, prefix) }) {
 				found = append(found, o)
 			}
 		}
@@ -270,7 +270,7 @@ func (d *Dialect) attached(body string) (option *Option, value string, glued boo
 		if !o.Attached {
 			continue
 		}
-		for _, n := range o.Names {
+		for _, n := range o.AllNames() {
 			rest, ok := strings.CutPrefix(body, n)
 			if ok && len(n) > longest && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
 				option, value, longest = o, rest, len(n)

@@ -73,7 +73,7 @@ func requireNormal(t *testing.T, d *Dialect, r rewritten) {
 	t.Helper()
 	for _, o := range r.options {
 		require.NotNil(t, o.Option)
-		require.Same(t, o.Option, d.exact(Spelling(o.Option.Names[0])))
+		require.Same(t, o.Option, d.exact(Spelling(o.Option.Name())))
 		require.NotEmpty(t, o.Text)
 	}
 }

@@ -18,7 +18,7 @@ func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
 	if found := d.withPrefix(typed); len(found) > 1 {
 		names := make([]string, len(found))
 		for i, o := range found {
-			names[i] = Spelling(o.Names[0])
+			names[i] = Spelling(o.Name())
 		}
 		return alike(found), fmt.Errorf("%s is ambiguous: it may be %s", typed, enumerate(names, "or"))
 	}
@@ -111,8 +111,10 @@ func (d *Dialect) begun(typed string) (meant *Option, suggestions []string) {
 	var found []*Option
 	names := map[*Option]string{}
 	for o := range d.Options {
-		if at := slices.IndexFunc(o.Names, func(n string) bool { return strings.HasPrefix(n, prefix) }); at >= 0 {
-			found, names[o] = append(found, o), o.Names[at]
+		for _, n := range o.AllNames() {
+			if names[o] == "" && strings.HasPrefix(n, prefix) {
+				found, names[o] = append(found, o), n
+			}
 		}
 	}
 	distance := func(o *Option) int { return len(names[o]) - len(prefix) }
@@ -146,7 +148,7 @@ func alike(options []*Option) *Option {
 func (d *Dialect) abbreviated(typed string) (suggestion string, option *Option) {
 	words := strings.Split(typed, "-")
 	for o := range d.Options {
-		for _, n := range o.Names {
+		for _, n := range o.AllNames() {
 			at := 0
 			for part := range strings.SplitSeq(n, "-") {
 				if at < len(words) && part == words[at] {
@@ -166,7 +168,7 @@ func (d *Dialect) nearest(typed string) (suggestion string, option *Option) {
 	typed = strings.ToLower(strings.ReplaceAll(typed, "_", "-"))
 	best := min(len(typed)/3, 3) + 1
 	for _, o := range slices.SortedStableFunc(d.Options, likely) {
-		for _, n := range o.Names {
+		for _, n := range o.AllNames() {
 			if e := spelling.Distance(typed, strings.ToLower(n), best); len(n) > 1 && e < best {
 				if text := d.suggestion(o, n); text != "" {
 					suggestion, option, best = text, o, e

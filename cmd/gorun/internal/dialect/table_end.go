@@ -43,70 +43,70 @@ func endTable(p *Line) []Option {
 	spec := &p.Spec
 	return inGroup(GroupEnd, []Option{
 		{
-			Names: []string{"on-failure"}, Value: "stop|continue", Family: familyFailure,
+			Names: "on-failure", Value: "stop|continue", Family: familyFailure,
 			Help: "stop or continue the other ranks if a rank fails (stop)",
 			Set:  Either(&spec.Policy.Continue, "stop", "continue"),
 		},
 		{
-			Names: []string{"min-success"}, Value: "N", Set: Parsed(&spec.Policy.MinSuccess, AtLeast(1)),
+			Names: "min-success", Value: "N", Set: Parsed(&spec.Policy.MinSuccess, AtLeast(1)),
 			Help: "exit with 0 if N ranks did, with --on-failure continue",
 		},
 		{
-			Names: []string{"early-exit"}, Value: "allow|warn|fail",
+			Names: "early-exit", Value: "allow|warn|fail",
 			Help: "react if a rank exits with 0 and others run 10 s longer (allow)",
 			Set:  named(&spec.Policy.EarlyExit, "allow", "warn", "fail"),
 		},
 		{
-			Names: []string{"hang-timeout"}, Value: "D", Set: Parsed(&spec.HangTimeout, ParseDuration),
+			Names: "hang-timeout", Value: "D", Set: Parsed(&spec.HangTimeout, ParseDuration),
 			Help: "stop a job that prints nothing and does nothing for D (never)",
 		},
 		{
-			Names: []string{"on-hang"}, Value: "stop|report|stop-busy",
+			Names: "on-hang", Value: "stop|report|stop-busy",
 			Set:  named(&spec.OnHang, "stop", "report", "stop-busy"),
 			Help: "stop after --hang-timeout, only report, or stop busy ranks, too (stop)",
 		},
 		{
-			Names: []string{"cgroup"}, Value: "auto|off", Set: Either(&spec.NoCgroup, "auto", "off"),
+			Names: "cgroup", Value: "auto|off", Set: Either(&spec.NoCgroup, "auto", "off"),
 			Help: "run the job in a cgroup of its own where possible (auto)",
 		},
 		{
-			Names: []string{"restart-delay"}, Value: "D", Set: Parsed(&spec.Restarts.Delay, parseNonzeroTime),
+			Names: "restart-delay", Value: "D", Set: Parsed(&spec.Restarts.Delay, parseNonzeroTime),
 			Help: "wait D before a restart, twice as long after no progress (1)",
 		},
 		{
-			Names: []string{"restart-window"}, Value: "D", Set: Parsed(&spec.Restarts.Window, ParseDuration),
+			Names: "restart-window", Value: "D", Set: Parsed(&spec.Restarts.Window, ParseDuration),
 			Help: "forget failures older than D (never)",
 		},
 		{
-			Names: []string{"max-node-losses"}, Value: "N", Set: Parsed(&spec.Restarts.NodeLosses, AtLeast(1)),
+			Names: "max-node-losses", Value: "N", Set: Parsed(&spec.Restarts.NodeLosses, AtLeast(1)),
 			Help: "restart after up to N lost hosts (all but --min-nodes)",
 		},
 		{
-			Names: []string{"chaos"}, Value: "FAULT@D,...", Set: Parsed(&spec.Chaos, job.ParseChaos),
+			Names: "chaos", Value: "FAULT@D,...", Set: Parsed(&spec.Chaos, job.ParseChaos),
 			Help: "inject faults: kill-agent:n2@30s, kill-rank@60s±5s, cut-link@~90s",
 		},
 		{
-			Names: []string{"chaos-seed"}, Value: "N", Set: Parsed(&spec.ChaosSeed, AtLeast(1)),
+			Names: "chaos-seed", Value: "N", Set: Parsed(&spec.ChaosSeed, AtLeast(1)),
 			Help: "repeat the random times and targets of --chaos (new ones)",
 		},
 		{
-			Names: []string{"warm-imports"}, Value: "LIST", Set: Parsed(&spec.WarmImports, parseModules),
+			Names: "warm-imports", Value: "LIST", Set: Parsed(&spec.WarmImports, parseModules),
 			Help: "have Python modules imported before a restart: torch,numpy",
 		},
 		{
-			Names: []string{"max-no-progress-restarts"}, Value: "N", Set: Parsed(&spec.Restarts.Stalled, AtLeast(1)),
+			Names: "max-no-progress-restarts", Value: "N", Set: Parsed(&spec.Restarts.Stalled, AtLeast(1)),
 			Help: "give up after N restarts in a row without progress (any)",
 		},
 		{
-			Names: []string{"progress-file"}, Value: "FILE", Set: Text(&spec.Restarts.ProgressFile),
+			Names: "progress-file", Value: "FILE", Set: Text(&spec.Restarts.ProgressFile),
 			Help: "count a change of FILE as progress (a run of --restart-window)",
 		},
 		{
-			Names: []string{"preempt-signal"}, Value: "SIG", Set: p.setPreemptSignal,
+			Names: "preempt-signal", Value: "SIG", Set: p.setPreemptSignal,
 			Help: "at SIG let ranks save and exit in the time left (none)",
 		},
 		{
-			Names: []string{"requeue-on"}, Value: "CODE,...", Set: Parsed(&spec.Restarts.OnCodes, parseCodes),
+			Names: "requeue-on", Value: "CODE,...", Set: Parsed(&spec.Restarts.OnCodes, parseCodes),
 			Help: "requeue or restart a job that ends with CODE, a checkpoint (none)",
 		},
 	})

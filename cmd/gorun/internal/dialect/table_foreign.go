@@ -1,17 +1,17 @@
 package dialect
 
 // ignored makes a row of options that ask for what happens anyway, with the reason; value is "" for flags.
-func ignored(value, why string, names ...string) Option {
+func ignored(value, why, names string) Option {
 	return Option{Names: names, Group: GroupAccepted, Value: value, Help: why, Set: nothing}
 }
 
 // refused makes a row of options that are only known to be refused, with what to use instead.
-func refused(value, instead string, names ...string) Option {
+func refused(value, instead, names string) Option {
 	return Option{Names: names, Group: GroupRefused, Value: value, Help: instead}
 }
 
 // alias makes a row of options that stand for another one.
-func (p *Line) alias(f family, written, value string, names ...string) Option {
+func (p *Line) alias(f family, written, value, names string) Option {
 	return Option{
 		Names: names, Group: GroupMPI, Value: value, Family: f, block: true, Help: "act as " + written,
 		Set: p.as(written, value),
@@ -46,17 +46,17 @@ func foreignTable(*Line) []Option {
 		"sbatch or gorun sbatch"
 	return []Option{
 		refused("LIST", "use --export-all for ALL, or -x NAME=VALUE for each variable", "export"),
-		refused("N", "use -n N", "ntasks", "num-processes", "nproc", "ranks", "nranks", "num-ranks", "processes", "procs",
-			"nprocs", "num-procs", "tasks", "workers", "num-workers"),
+		refused("N", "use -n N", "ntasks num-processes nproc ranks nranks num-ranks processes procs nprocs num-procs tasks "+
+			"workers num-workers"),
 		refused("N", "use -n N", "world-size"),
-		attached(refused("N", "use --nproc-per-node N", "ntasks-per-node", "num-gpus", "ranks-per-node", "procs-per-node")),
-		refused("N", "use --max-restarts N", "restarts", "retries"),
-		refused("DIR", "use --chdir DIR", "cwd", "workdir"),
+		attached(refused("N", "use --nproc-per-node N", "ntasks-per-node num-gpus ranks-per-node procs-per-node")),
+		refused("N", "use --max-restarts N", "restarts retries"),
+		refused("DIR", "use --chdir DIR", "cwd workdir"),
 		refused("N", "use --nproc-per-node N for ranks; request GPUs with salloc, sbatch or gorun sbatch",
 			"gpus-per-node"),
-		refused("N", "use --nnodes N", "nodes", "num-nodes", "num-machines"),
+		refused("N", "use --nnodes N", "nodes num-nodes num-machines"),
 		refused("N", "use --node-rank N", "machine-rank"),
-		refused("PORT", "use --master-port PORT", "main-process-port", "port"),
+		refused("PORT", "use --master-port PORT", "main-process-port port"),
 		refused("ADDR", "use --master-addr ADDR", "main-process-ip"),
 		refused("N", "use --cpus-per-rank N", "cpus-per-task"),
 		refused("N", "use --gpus-per-rank N", "gpus-per-task"),
@@ -64,8 +64,8 @@ func foreignTable(*Line) []Option {
 		refused("PATH", "use --copy PATH", "bcast"),
 		refused("LIST", nodeList, "nodelist"),
 		attached(refused("LIST", nodeList, "w")),
-		attached(refused("NAME", slurms, "partition", "p")),
-		refused("VALUE", slurms, "account", "qos", "gres", "mem", "constraint", "reservation", "job-name"),
+		attached(refused("NAME", slurms, "partition p")),
+		refused("VALUE", slurms, "account qos gres mem constraint reservation job-name"),
 		refused("", slurms, "exclusive"),
 		refused("LIMIT", slurms+"; gorun's own limit is --timeout", "time"),
 		refused("", "srun's own option: leave it out; gorun adds it to the srun of its agents", "overlap"),

@@ -11,43 +11,43 @@ func hydraTable(p *Line) []Option {
 func (p *Line) hydraEnvironment() []Option {
 	return []Option{
 		{
-			Names: []string{"genv"}, Value: "NAME VALUE", words: 2, Set: p.setEnv,
+			Names: "genv", Value: "NAME VALUE", words: 2, Set: p.setEnv,
 			Help: "export NAME=VALUE to ranks of all programs",
 		},
 		{
-			Names: []string{"env"}, Value: "NAME VALUE", words: 2, block: true, Set: p.setEnv,
+			Names: "env", Value: "NAME VALUE", words: 2, block: true, Set: p.setEnv,
 			Help: "export NAME=VALUE to ranks of this program",
 		},
 		{
-			Names: []string{"genvlist"}, Value: "NAME,...", Family: familyExport, Set: p.setEnvList,
+			Names: "genvlist", Value: "NAME,...", Family: familyExport, Set: p.setEnvList,
 			Help: "export only these variables of this environment",
 		},
 		{
-			Names: []string{"envlist"}, Value: "NAME,...", block: true, Family: familyExport, Set: p.setEnvList,
+			Names: "envlist", Value: "NAME,...", block: true, Family: familyExport, Set: p.setEnvList,
 			Help: "act as -genvlist, in a job of one program",
 		},
 		{
-			Names: []string{"genvnone"}, Family: familyExport, Set: p.setEnvNone,
+			Names: "genvnone", Family: familyExport, Set: p.setEnvNone,
 			Help: "export nothing of this environment but what other options name",
 		},
 		{
-			Names: []string{"envnone"}, block: true, Family: familyExport, Set: p.setEnvNone,
+			Names: "envnone", block: true, Family: familyExport, Set: p.setEnvNone,
 			Help: "act as -genvnone, in a job of one program",
 		},
 		{
-			Names: []string{"envall"}, block: true, Family: familyExport, Set: p.setEnvAll,
+			Names: "envall", block: true, Family: familyExport, Set: p.setEnvAll,
 			Help: "act as --export-all, for all programs",
 		},
 		{
-			Names: []string{"genvexcl"}, Value: "NAME,...", Set: p.setEnvExcl,
+			Names: "genvexcl", Value: "NAME,...", Set: p.setEnvExcl,
 			Help: "remove variables from ranks' environment",
 		},
 		{
-			Names: []string{"envexcl"}, Value: "NAME,...", block: true, Set: p.setEnvExcl,
+			Names: "envexcl", Value: "NAME,...", block: true, Set: p.setEnvExcl,
 			Help: "remove variables from the environment of this program's ranks",
 		},
 		{
-			Names: []string{"configfile"}, Value: "FILE", block: true, Set: refuseProgramFile,
+			Names: "configfile", Value: "FILE", block: true, Set: refuseProgramFile,
 			Help: "read programs with their options from FILE, one on each line",
 		},
 	}
@@ -56,37 +56,37 @@ func (p *Line) hydraEnvironment() []Option {
 func (p *Line) hydraPlaces() []Option {
 	return []Option{
 		{
-			Names: []string{"ppn", "perhost", "npernode", "grr"}, Value: "N", Attached: true, Family: FamilyCount, block: true,
+			Names: "ppn perhost npernode grr", Value: "N", Attached: true, Family: FamilyCount, block: true,
 			Set: p.setPPN, Help: "act as --nproc-per-node; beside -n, N is a limit",
 		},
 		{
-			Names: []string{"pernode"}, Family: FamilyCount, block: true, Set: one(p.setPPN),
+			Names: "pernode", Family: FamilyCount, block: true, Set: one(p.setPPN),
 			Help: "start one rank on each node",
 		},
-		{Names: []string{"rr"}, Family: familyMap, Set: p.as("--map-by node", ""), Help: "act as --map-by node"},
+		{Names: "rr", Family: familyMap, Set: p.as("--map-by node", ""), Help: "act as --map-by node"},
 		{
-			Names: []string{"machine", "machines", "machinelist"}, Value: "HOST,...", Family: familyHosts, block: true,
+			Names: "machine machines machinelist", Value: "HOST,...", Family: familyHosts, block: true,
 			Set: p.setMachines, Help: "act as --host; a value with a slash is a host file",
 		},
 		{
-			Names: []string{"f"}, Value: "FILE", Family: familyHosts, block: true, Set: p.setHostFile,
+			Names: "f", Value: "FILE", Family: familyHosts, block: true, Set: p.setHostFile,
 			Help: "act as --hostfile",
 		},
 		{
-			Names: []string{"gwdir"}, Value: "DIR", Dirs: true, Family: familyDir, Set: Text(&p.Spec.Dir),
+			Names: "gwdir", Value: "DIR", Dirs: true, Family: familyDir, Set: Text(&p.Spec.Dir),
 			Help: "act as --chdir, for all programs",
 		},
 		p.alias(familyBind, "--bind-to", "OBJECT", "binding"),
 		{
-			Names: []string{"membind"}, Value: "POLICY", Family: familyMemory, Set: p.setMembind,
+			Names: "membind", Value: "POLICY", Family: familyMemory, Set: p.setMembind,
 			Help: "act as --bind-mem: none, firsttouch, bind, interleave",
 		},
 		{
-			Names: []string{"gpus-per-proc", "g"}, Value: "N|AUTO", Family: familyGPUs, Set: p.setGPUsPerProc,
+			Names: "gpus-per-proc g", Value: "N|AUTO", Family: familyGPUs, Set: p.setGPUsPerProc,
 			Help: "act as --gpus-per-rank N --isolate-gpus",
 		},
 		{
-			Names: []string{"usize"}, Value: "N|SYSTEM|INFINITE", Set: p.setUniverse,
+			Names: "usize", Value: "N|SYSTEM|INFINITE", Set: p.setUniverse,
 			Help: "set MPI_UNIVERSE_SIZE to N or the number of slots (INFINITE: unset)",
 		},
 	}
@@ -95,26 +95,26 @@ func (p *Line) hydraPlaces() []Option {
 func (p *Line) hydraLauncher() []Option {
 	return []Option{
 		{
-			Names: []string{"iface"}, Value: "NAME", Set: p.setInterface,
+			Names: "iface", Value: "NAME", Set: p.setInterface,
 			Help: "set the network interface of MPI libraries, NCCL and Gloo",
 		},
 		{
-			Names: []string{"launcher", "bootstrap"}, Value: "NAME", Set: p.setLauncher,
+			Names: "launcher bootstrap", Value: "NAME", Set: p.setLauncher,
 			Help: "reach other hosts by ssh, rsh, fork or a resource manager",
 		},
 		{
-			Names: []string{"launcher-exec", "bootstrap-exec", "rsh"}, Value: "'CMD ...'", Family: familySSH, Set: p.setSSH,
+			Names: "launcher-exec bootstrap-exec rsh", Value: "'CMD ...'", Family: familySSH, Set: p.setSSH,
 			Help: "act as --ssh",
 		},
 		{
-			Names: []string{"rmk"}, Value: "NAME", Family: familyEngine, Set: p.engine.wanted.parsed(parseRMK),
+			Names: "rmk", Value: "NAME", Family: familyEngine, Set: p.engine.wanted.parsed(parseRMK),
 			Help: "act as --engine; user means none",
 		},
 		{
-			Names: []string{"disable-auto-cleanup", "dac"}, Family: familyFailure, Set: Switch(&p.Spec.Policy.Continue),
+			Names: "disable-auto-cleanup dac", Family: familyFailure, Set: Switch(&p.Spec.Policy.Continue),
 			Help: "act as --on-failure continue",
 		},
-		{Names: []string{"info"}, Help: "print the version", Set: p.as("--version", "")},
+		{Names: "info", Help: "print the version", Set: p.as("--version", "")},
 	}
 }
 
@@ -124,15 +124,14 @@ func hydraOthers() []Option {
 		"it with gorun -n 1", "pmi-args")
 	pmiArgs.words = 4
 	return []Option{
-		ignored("", "the failure of a rank ends the job unless --on-failure continue", "enable-auto-cleanup", "cleanup"),
-		ignored("", "gorun asks each host itself", "disable-hostname-propagation", "enable-hostname-propagation",
-			"hybrid-hosts"),
+		ignored("", "the failure of a rank ends the job unless --on-failure continue", "enable-auto-cleanup cleanup"),
+		ignored("", "gorun asks each host itself", "disable-hostname-propagation enable-hostname-propagation hybrid-hosts"),
 		ignored("NAME", "gorun finds the address of this host itself", "localhost"),
-		ignored("NAME", "gorun has only one implementation", "topolib", "demux", "use-app-topology"),
-		ignored("", "gorun has nothing like it", "disable-x", "noconf", "v6", "prefork", "profile"),
-		ignored("", ofAgent, "pmi-aggregate", "pmi-noaggregate"),
+		ignored("NAME", "gorun has only one implementation", "topolib demux use-app-topology"),
+		ignored("", "gorun has nothing like it", "disable-x noconf v6 prefork profile"),
+		ignored("", ofAgent, "pmi-aggregate pmi-noaggregate"),
 		ignored("NAME", ofAgent, "pmi-connect"),
-		ignored("N", "gorun reaches all hosts in parallel, --ssh-at-once at a time", "branch-count", "tree-width"),
+		ignored("N", "gorun reaches all hosts in parallel, --ssh-at-once at a time", "branch-count tree-width"),
 		ignored("", "gorun reports an abort in a few lines; --quiet hides notes", "silent-abort"),
 		ignored("", "gorun never mixes lines of ranks", "ordered-output"),
 
@@ -145,11 +144,10 @@ func hydraOthers() []Option {
 		refused("'ARGS'", "write them into the command: --ssh 'ssh ARGS'", "bootstrap-exec-args"),
 		pmiArgs,
 		refused("", "that is an Intel tool, which its own mpiexec loads; put it before the program, as in gorun -n 4 "+
-			"aps ./prog", "aps", "mps", "trace", "trace-imbalance", "trace-pt2pt", "trace-collectives", "check-mpi",
-			"ilp64", "prot"),
+			"aps ./prog", "aps mps trace trace-imbalance trace-pt2pt trace-collectives check-mpi ilp64 prot"),
 		refused("WHAT", "put the tool before the program of its ranks, as in gorun -n 1 valgrind ./prog : -n 3 ./prog",
-			"gtool", "gtoolfile", "gdb-args"),
-		refused("PID", "attach the debugger to the process of a rank: gdb -p PID", "tva", "gdba"),
+			"gtool gtoolfile gdb-args"),
+		refused("PID", "attach the debugger to the process of a rank: gdb -p PID", "tva gdba"),
 		refused("", debuggerFirst, "gdb-ia"),
 	}
 }
@@ -161,7 +159,7 @@ const debuggerFirst = "put the debugger before the program, as in gorun -n 2 xte
 // perNodeTable is what mpirun and mpiexec share of them.
 func perNodeTable(p *Line) []Option {
 	return []Option{{
-		Names: []string{"N"}, Group: GroupMPI, Value: "N", Attached: true, Family: FamilyCount, block: true, Set: p.setPPN,
+		Names: "N", Group: GroupMPI, Value: "N", Attached: true, Family: FamilyCount, block: true, Set: p.setPPN,
 		Help: "act as --nproc-per-node; beside -n, N is a limit",
 	}}
 }
@@ -169,10 +167,10 @@ func perNodeTable(p *Line) []Option {
 func mpirunTable(p *Line) []Option {
 	return []Option{
 		{
-			Names: []string{"s"}, Group: GroupMPI, block: true, Set: Switch(&p.preload), Help: "act as --preload-binary",
+			Names: "s", Group: GroupMPI, block: true, Set: Switch(&p.preload), Help: "act as --preload-binary",
 		},
 		{
-			Names: []string{"tune"}, Group: GroupMPI, Value: "FILE,...", Set: p.setTune,
+			Names: "tune", Group: GroupMPI, Value: "FILE,...", Set: p.setTune,
 			Help: "act as --am; auto, off and textbook are gorun's --tune",
 		},
 		refused("", "put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog", "debug"),
@@ -182,13 +180,13 @@ func mpirunTable(p *Line) []Option {
 func mpiexecTable(p *Line) []Option {
 	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"s"}, Value: "all|RANKS", Family: familyStdin, Set: p.as("--stdin", "RANKS"),
+			Names: "s", Value: "all|RANKS", Family: familyStdin, Set: p.as("--stdin", "RANKS"),
 			Help: "act as --stdin",
 		},
 		{
-			Names: []string{"tune"}, Value: "FILE", Set: p.setTuningData,
+			Names: "tune", Value: "FILE", Set: p.setTuningData,
 			Help: "export I_MPI_TUNING_BIN=FILE; auto, off, textbook are gorun's --tune",
 		},
-		{Names: []string{"debug"}, Family: familyLoudness, Set: p.setVerbose, Help: "act as --verbose"},
+		{Names: "debug", Family: familyLoudness, Set: p.setVerbose, Help: "act as --verbose"},
 	})
 }

@@ -9,24 +9,24 @@ import (
 func mpiTable(p *Line) []Option {
 	return []Option{
 		{
-			Names: []string{"np", "n", "c"}, Group: GroupRanks, Value: "N", Attached: true, Family: FamilyCount, block: true,
+			Names: "np n c", Group: GroupRanks, Value: "N", Attached: true, Family: FamilyCount, block: true,
 			Help: "start N ranks; prog1 : -n 2 prog2 adds another program", Set: p.SetRanks,
 		},
 		{
-			Names: []string{"host", "hosts", "H", "hostlist", "hosts-group"}, Group: GroupHosts,
+			Names: "host hosts H hostlist hosts-group", Group: GroupHosts,
 			Value: "[USER@]HOST[[:PORT]:N],...", Family: familyHosts, block: true, Set: p.setHosts,
 			Help: "run on these hosts with N slots each; node[01-16]:8 is a range",
 		},
 		{
-			Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", Family: familyHosts, block: true,
+			Names: "hostfile machinefile", Group: GroupHosts, Value: "FILE", Family: familyHosts, block: true,
 			Help: "read hosts from FILE in the format of Open MPI, MPICH or DeepSpeed", Set: p.setHostFile,
 		},
 		{
-			Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", From: NoVar, block: true, Set: p.setExport,
+			Names: "x", Group: GroupProgram, Value: "NAME[=VALUE]", From: NoVar, block: true, Set: p.setExport,
 			Help: "export NAME to ranks (with its value here); PRE* exports several",
 		},
 		{
-			Names: []string{"use-hwthread-cpus"}, Group: GroupMPI, Family: familyThreads, Set: p.setThreads,
+			Names: "use-hwthread-cpus", Group: GroupMPI, Family: familyThreads, Set: p.setThreads,
 			Help: "count hardware threads where Open MPI counts cores",
 		},
 		ignored("", "gorun runs as root without it", "allow-run-as-root"),

@@ -10,27 +10,27 @@ func outputTable(p *Line) []Option {
 func (p *Line) labelOptions() []Option {
 	return []Option{
 		{
-			Names: []string{"l", "prepend-rank"}, Group: GroupOutput, From: NoVar, Family: familyLabel,
+			Names: "l prepend-rank", Group: GroupOutput, From: NoVar, Family: familyLabel,
 			Help: "act as --label always", Set: p.setPrependRank,
 		},
 		{
-			Names: []string{"tag-output"}, Group: GroupOutput, Family: familyLabel, Set: p.setTag,
+			Names: "tag-output", Group: GroupOutput, Family: familyLabel, Set: p.setTag,
 			Help: "label lines as Open MPI does: [1,rank]<stdout>:",
 		},
 		{
-			Names: []string{"prepend-pattern"}, Group: GroupMPI, Value: "PATTERN", Family: familyLabel,
+			Names: "prepend-pattern", Group: GroupMPI, Value: "PATTERN", Family: familyLabel,
 			Help: "label lines by %r (rank), %h (host), %p (node), %s (stream), %t (time)", Set: p.setPrependPattern,
 		},
 		{
-			Names: []string{"timestamp-output"}, Group: GroupMPI, Family: familyLabel, Set: switchFrom(&p.output.stampFrom),
+			Names: "timestamp-output", Group: GroupMPI, Family: familyLabel, Set: switchFrom(&p.output.stampFrom),
 			Help: "put the time before the tag of lines, as Open MPI 4 does",
 		},
 		{
-			Names: []string{"prepend-timestamp"}, Group: GroupMPI, Family: familyLabel,
+			Names: "prepend-timestamp", Group: GroupMPI, Family: familyLabel,
 			Help: "put the time before the label of lines", Set: switchFrom(&p.output.timestampFrom),
 		},
 		{
-			Names: []string{"output"}, Group: GroupMPI, Value: "WORD,...", Family: familyLabel, Set: p.setOutput,
+			Names: "output", Group: GroupMPI, Value: "WORD,...", Family: familyLabel, Set: p.setOutput,
 			Help: "set Open MPI 5's tag, rank, timestamp, merge, dir=DIR or file=NAME",
 		},
 	}
@@ -40,24 +40,24 @@ func (p *Line) fileOptions() []Option {
 	out := &p.Spec.Output
 	return []Option{
 		{
-			Names: []string{"output-directory"}, Value: "DIR[:copy]", Dirs: true, Family: familyFiles,
+			Names: "output-directory", Value: "DIR[:copy]", Dirs: true, Family: familyFiles,
 			Help: "act as --output dir=DIR", Set: func(a Arg) error { return p.setOutputDir(a, p.asOpenMPI5(a.Value)) },
 		},
 		{
-			Names: []string{"merge-stderr-to-stdout"}, Set: Switch(&out.Merge),
+			Names: "merge-stderr-to-stdout", Set: Switch(&out.Merge),
 			Help: "show standard error on standard output; labels and files differ",
 		},
 		{
-			Names: []string{"output-filename"}, Value: "DIR[:nocopy]", Dirs: true, Family: familyFiles,
+			Names: "output-filename", Value: "DIR[:nocopy]", Dirs: true, Family: familyFiles,
 			Help: "write streams to DIR/1/rank.N/stdout and stderr, too",
 			Set:  func(a Arg) error { return p.setOutputDir(a, a.Value) },
 		},
 		{
-			Names: []string{"outfile-pattern", "outfile"}, Value: "PATTERN", Family: familyFiles,
+			Names: "outfile-pattern outfile", Value: "PATTERN", Family: familyFiles,
 			Help: "write standard output to files only; see --prepend-pattern", Set: p.setFilePattern(&out.StdoutFile),
 		},
 		{
-			Names: []string{"errfile-pattern", "errfile"}, Value: "PATTERN", Family: familyFiles,
+			Names: "errfile-pattern errfile", Value: "PATTERN", Family: familyFiles,
 			Help: "write standard error to files only; see --prepend-pattern", Set: p.setFilePattern(&out.StderrFile),
 		},
 	}
@@ -67,39 +67,39 @@ func (p *Line) displayOptions() []Option {
 	show := &p.Display
 	return []Option{
 		{
-			Names: []string{"display-map", "display-devel-map", "display-diffable-map"}, Set: Switch(&show.Map),
+			Names: "display-map display-devel-map display-diffable-map", Set: Switch(&show.Map),
 			Help: "print where each rank runs to standard error",
 		},
 		{
-			Names: []string{"display-allocation", "display-devel-allocation"}, Set: Switch(&show.Hosts),
+			Names: "display-allocation display-devel-allocation", Set: Switch(&show.Hosts),
 			Help: "print the hosts with their slots and ranks to standard error",
 		},
 		{
-			Names: []string{"display-topo"}, Set: Switch(&p.Spec.Place.Machine),
+			Names: "display-topo", Set: Switch(&p.Spec.Place.Machine),
 			Help: "draw each node to standard error, as gorun topo does",
 		},
 		{
-			Names: []string{"display"}, Value: "WHAT,...", Choices: []string{"map", "allocation", "bindings", "topo"},
+			Names: "display", Value: "WHAT,...", Choices: []string{"map", "allocation", "bindings", "topo"},
 			Help: "print map, allocation, bindings or topo to standard error", Set: p.setDisplay,
 		},
 		{
-			Names: []string{"print-rank-map"}, Set: Switch(&show.RankMap),
+			Names: "print-rank-map", Set: Switch(&show.RankMap),
 			Help: "print the ranks of each host as Intel MPI does: (host:0,1)",
 		},
 		{
-			Names: []string{"print-all-exitcodes"}, Set: Switch(&show.ExitCodes),
+			Names: "print-all-exitcodes", Set: Switch(&show.ExitCodes),
 			Help: "print each rank's wait status at the end, as Hydra does",
 		},
 		{
-			Names: []string{"report-pid"}, Value: "-|+|FILE", Set: Text(&show.PID),
+			Names: "report-pid", Value: "-|+|FILE", Set: Text(&show.PID),
 			Help: "write the launcher's process id to stdout (-), stderr (+) or FILE",
 		},
 		{
-			Names: []string{"report-uri"}, Value: "-|+|FILE", Set: Text(&show.URI),
+			Names: "report-uri", Value: "-|+|FILE", Set: Text(&show.URI),
 			Help: "write where the store listens: JOB.0;tcp://HOST:PORT",
 		},
 		{
-			Names: []string{"output-proctable"}, Optional: true, Set: p.setProcessTable,
+			Names: "output-proctable", Optional: true, Set: p.setProcessTable,
 			Help: "write each rank's host, program and process id; =+ or =FILE elsewhere",
 		},
 	}

@@ -19,11 +19,11 @@ func ownTable(p *Line) []Option {
 func (p *Line) ownProgram() []Option {
 	return inGroup(GroupProgram, []Option{
 		{
-			Names: []string{"chdir", "wdir", "wd"}, Value: "DIR", Dirs: true, block: true, Family: familyDir,
+			Names: "chdir wdir wd", Value: "DIR", Dirs: true, block: true, Family: familyDir,
 			Set: Text(&p.app.Dir), Help: "run ranks in DIR (the current directory)",
 		},
 		{
-			Names: []string{"env-check"}, Value: "auto|off", Set: Either(&p.Spec.NoEnvCheck, "auto", "off"),
+			Names: "env-check", Value: "auto|off", Set: Either(&p.Spec.NoEnvCheck, "auto", "off"),
 			Help: "note variables of ranks that NCCL does not read (auto)",
 		},
 	})
@@ -33,31 +33,31 @@ func (p *Line) ownMeeting() []Option {
 	store := &p.Spec.Store
 	return []Option{
 		{
-			Names: []string{"store"}, Value: "auto|gorun|rank0", Set: p.setStore,
+			Names: "store", Value: "auto|gorun|rank0", Set: p.setStore,
 			Help: "let gorun or rank 0 serve the rendezvous store (auto)",
 		},
 		{
-			Names: []string{"allow-from"}, Value: "CIDR", Set: p.setAllow,
+			Names: "allow-from", Value: "CIDR", Set: p.setAllow,
 			Help: "accept store clients from network CIDR; repeatable (this host)",
 		},
 		{
-			Names: []string{"allow-local-users"}, Set: Switch(&store.AllowLocalUsers),
+			Names: "allow-local-users", Set: Switch(&store.AllowLocalUsers),
 			Help: "accept every user of this host in the store (you and root)",
 		},
 		{
-			Names: []string{"store-report"}, Value: "D", Set: Parsed(&store.Report, parseNonzeroTime),
+			Names: "store-report", Value: "D", Set: Parsed(&store.Report, parseNonzeroTime),
 			Help: "report ranks that wait in the store or MPI_Init for D; 0: never (30)",
 		},
 		{
-			Names: []string{"mpi"}, Value: "auto|pmi1|pmi2|pmix|none", Set: p.setMPI,
+			Names: "mpi", Value: "auto|pmi1|pmi2|pmix|none", Set: p.setMPI,
 			Help: "serve MPI programs by this protocol (auto; torchrun: none)",
 		},
 		{
-			Names: []string{"pmi-port"}, Set: Switch(&p.Spec.PMIPort),
+			Names: "pmi-port", Set: Switch(&p.Spec.PMIPort),
 			Help: "serve PMI at a port, for wrappers that close inherited descriptors",
 		},
 		{
-			Names: []string{"world"}, Value: "job|app", Set: Either(&p.Spec.WorldPerApp, "job", "app"),
+			Names: "world", Value: "job|app", Set: Either(&p.Spec.WorldPerApp, "job", "app"),
 			Help: "make one MPI_COMM_WORLD for the job or for each program (job)",
 		},
 	}
@@ -66,20 +66,20 @@ func (p *Line) ownMeeting() []Option {
 func (p *Line) ownOutput() []Option {
 	return []Option{
 		{
-			Names: []string{"stdin"}, Value: "all|none|RANKS", Family: familyStdin, Set: Parsed(&p.Spec.Stdin, parseStdin),
+			Names: "stdin", Value: "all|none|RANKS", Family: familyStdin, Set: Parsed(&p.Spec.Stdin, parseStdin),
 			Help: "connect standard input to RANKS, such as 1,3 or 0-3 (0)",
 		},
 		{
-			Names: []string{"label"}, Value: "auto|always|never", Family: familyLabel,
+			Names: "label", Value: "auto|always|never", Family: familyLabel,
 			Help: "put [rank] before lines (auto: on a terminal, with several ranks)",
 			Set:  named(&p.Spec.Output.Label, "auto", "always", "never"),
 		},
 		{
-			Names: []string{"log-layout"}, Value: "gorun|torchrun",
+			Names: "log-layout", Value: "gorun|torchrun",
 			Help: "name files of --log-dir RANK.out or as torchrun does (gorun)", Set: p.setLogLayout,
 		},
 		{
-			Names: []string{"pty"}, Set: Switch(&p.Spec.Output.PTY),
+			Names: "pty", Set: Switch(&p.Spec.Output.PTY),
 			Help: "give each rank a pseudo-terminal as its standard streams",
 		},
 	}
@@ -88,27 +88,27 @@ func (p *Line) ownOutput() []Option {
 func (p *Line) ownEnd() []Option {
 	return []Option{
 		{
-			Names: []string{"timeout"}, Value: "D", Set: Parsed(&p.Spec.Timeout, ParseDuration),
+			Names: "timeout", Value: "D", Set: Parsed(&p.Spec.Timeout, ParseDuration),
 			Help: "end the job after D: 90 (seconds), 1.5, 30m or 2h45m (never)",
 		},
 		{
-			Names: []string{"grace"}, Value: "D", Family: familyGrace, Set: p.setGrace("grace"),
+			Names: "grace", Value: "D", Family: familyGrace, Set: p.setGrace("grace"),
 			Help: "wait D between the first signal and SIGKILL (10; torchrun: 30)",
 		},
 		{
-			Names: []string{"report"}, Value: "FILE", Set: p.setReport,
+			Names: "report", Value: "FILE", Set: p.setReport,
 			Help: "write how the job ended to FILE as JSON; - is standard output",
 		},
 		{
-			Names: []string{"events"}, Value: "FILE|-|fd:N", Set: Text(&p.Events),
+			Names: "events", Value: "FILE|-|fd:N", Set: Text(&p.Events),
 			Help: "write what happens as JSON lines; with - ranks print to stderr",
 		},
 		{
-			Names: []string{"metrics-listen"}, Value: "[HOST]:PORT", Set: Parsed(&p.Metrics, parseListener),
+			Names: "metrics-listen", Value: "[HOST]:PORT", Set: Parsed(&p.Metrics, parseListener),
 			Help: "serve metrics for Prometheus at PORT of HOST (this host alone)",
 		},
 		{
-			Names: []string{"stop-with"}, Value: "PID", Set: Parsed(&p.StopWith, AtLeast(1)),
+			Names: "stop-with", Value: "PID", Set: Parsed(&p.StopWith, AtLeast(1)),
 			Help: "stop the job when process PID ends (never)",
 		},
 	}
@@ -117,39 +117,39 @@ func (p *Line) ownEnd() []Option {
 func (p *Line) ownLook() []Option {
 	return []Option{
 		{
-			Names: []string{"no-registry"}, Set: Switch(&p.Unlisted),
+			Names: "no-registry", Set: Switch(&p.Unlisted),
 			Help: "hide the job from gorun ps, top, stop, stacks and logs",
 		},
 		{
-			Names: []string{"no-record"}, Set: Switch(&p.Unrecorded),
+			Names: "no-record", Set: Switch(&p.Unrecorded),
 			Help: "keep no record of the job for gorun ps -a, logs and report",
 		},
 		{
-			Names: []string{"dry-run"}, Family: familyDryRun, Set: Switch(&p.DryRun),
+			Names: "dry-run", Family: familyDryRun, Set: Switch(&p.DryRun),
 			Help: "print the plan and stop; -v adds the ranks' variables",
 		},
 		{
-			Names: []string{"offline"}, From: NoVar, Family: familyDryRun, Set: p.setOffline,
+			Names: "offline", From: NoVar, Family: familyDryRun, Set: p.setOffline,
 			Help: "act as --dry-run, and contact no host: what it has is unknown",
 		},
-		{Names: []string{"json"}, Help: "print the plan of --dry-run as JSON", Set: Switch(&p.JSON)},
+		{Names: "json", Help: "print the plan of --dry-run as JSON", Set: Switch(&p.JSON)},
 		{
-			Names: []string{"quiet", "q"}, Family: familyLoudness, Set: Switch(&p.Quiet),
+			Names: "quiet q", Family: familyLoudness, Set: Switch(&p.Quiet),
 			Help: "print no notes, only errors and the report on a failure",
 		},
 		{
-			Names: []string{"verbose", "v"}, Family: familyLoudness, Counts: true, Set: p.setVerbose,
+			Names: "verbose v", Family: familyLoudness, Counts: true, Set: p.setVerbose,
 			Help: "print plan, hosts and timings; -vv adds messages to agents",
 		},
-		{Names: []string{"version", "V"}, From: NoVar, Help: "print the version", Set: Switch(&p.version)},
-		{Names: []string{"help", "h"}, From: NoVar, Help: "print this help", Set: Switch(&p.help)},
+		{Names: "version V", From: NoVar, Help: "print the version", Set: Switch(&p.version)},
+		{Names: "help h", From: NoVar, Help: "print this help", Set: Switch(&p.help)},
 	}
 }
 
 // launchTable is what torch.distributed.launch has beside torchrun's options.
 func launchTable(p *Line) []Option {
 	return []Option{{
-		Names: []string{"use-env"}, Group: GroupProgram, Set: Switch(&p.useEnv),
+		Names: "use-env", Group: GroupProgram, Set: Switch(&p.useEnv),
 		Help: "set LOCAL_RANK only, and add no --local-rank=N",
 	}}
 }

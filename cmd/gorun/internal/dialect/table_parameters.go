@@ -17,7 +17,7 @@ func (p *Line) mcaParameters() []Option {
 }
 
 // parameter makes a row of parameters that stand for an option.
-func (p *Line) parameter(written, value string, names ...string) Option {
+func (p *Line) parameter(written, value, names string) Option {
 	option, _, _ := strings.Cut(written, " ")
 	set := p.as(written, value)
 	if value == "BOOL" {
@@ -29,18 +29,18 @@ func (p *Line) parameter(written, value string, names ...string) Option {
 // placeParameters are about hosts, and where ranks are on them.
 func (p *Line) placeParameters() []Option {
 	return []Option{
-		p.parameter("--bind-to", "OBJECT", "hwloc_base_binding_policy", "hwloc_default_binding_policy"),
-		p.parameter("--map-by", "OBJECT", "rmaps_base_mapping_policy", "rmaps_base_schedule_policy",
-			"rmaps_default_mapping_policy"),
-		p.parameter("--rank-by", "OBJECT", "rmaps_base_ranking_policy", "rmaps_default_ranking_policy"),
+		p.parameter("--bind-to", "OBJECT", "hwloc_base_binding_policy hwloc_default_binding_policy"),
+		p.parameter("--map-by", "OBJECT",
+			"rmaps_base_mapping_policy rmaps_base_schedule_policy rmaps_default_mapping_policy"),
+		p.parameter("--rank-by", "OBJECT", "rmaps_base_ranking_policy rmaps_default_ranking_policy"),
 		p.parameter("--map-by ppr:N:OBJECT", "N:OBJECT", "rmaps_base_pattern"),
-		p.parameter("--map-by ppr:N:socket", "N", "rmaps_base_n_persocket", "rmaps_ppr_n_persocket"),
+		p.parameter("--map-by ppr:N:socket", "N", "rmaps_base_n_persocket rmaps_ppr_n_persocket"),
 		{
-			Names: []string{"rmaps_base_n_pernode", "rmaps_ppr_n_pernode"}, Value: "N", Family: familyPerHost,
+			Names: "rmaps_base_n_pernode rmaps_ppr_n_pernode", Value: "N", Family: familyPerHost,
 			Help: "-npernode", Set: p.setPerHost,
 		},
 		{
-			Names: []string{"rmaps_base_pernode", "rmaps_ppr_pernode"}, Value: "BOOL", Family: familyPerHost,
+			Names: "rmaps_base_pernode rmaps_ppr_pernode", Value: "BOOL", Family: familyPerHost,
 			Help: "-pernode", Set: mcaSwitch(one(p.setPerHost)),
 		},
 		p.parameter("--map-by node", "BOOL", "rmaps_base_bynode"),
@@ -48,22 +48,22 @@ func (p *Line) placeParameters() []Option {
 		p.parameter("--map-by core", "BOOL", "rmaps_base_bycore"),
 		p.parameter("--bind-to core", "BOOL", "hwloc_base_bind_to_core"),
 		p.parameter("--bind-to socket", "BOOL", "hwloc_base_bind_to_socket"),
-		p.parameter("--cpu-list", "LIST", "hwloc_base_cpu_list", "hwloc_base_cpu_set", "hwloc_base_slot_list"),
+		p.parameter("--cpu-list", "LIST", "hwloc_base_cpu_list hwloc_base_cpu_set hwloc_base_slot_list"),
 		{
-			Names: []string{"rmaps_base_cpus_per_rank", "rmaps_base_cpus_per_proc"}, Value: "N", Family: familyPE,
+			Names: "rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc", Value: "N", Family: familyPE,
 			Help: "--map-by :pe=N", Set: p.setPE,
 		},
 		{
-			Names: []string{"rmaps_dist_device"}, Value: "DEVICE", Help: "what --map-by dist measures from",
+			Names: "rmaps_dist_device", Value: "DEVICE", Help: "what --map-by dist measures from",
 			Set: Text(&p.distDevice),
 		},
-		p.parameter("--rankfile", "FILE", "orte_rankfile", "rmaps_rank_file_path"),
+		p.parameter("--rankfile", "FILE", "orte_rankfile rmaps_rank_file_path"),
 		p.parameter("--oversubscribe", "BOOL", "rmaps_base_oversubscribe"),
 		p.parameter("--nooversubscribe", "BOOL", "rmaps_base_no_oversubscribe"),
 		p.parameter("-nolocal", "BOOL", "rmaps_base_no_schedule_local"),
 		p.parameter("--use-hwthread-cpus", "BOOL", "hwloc_base_use_hwthreads_as_cpus"),
 		{
-			Names: []string{"orte_default_hostfile", "prte_default_hostfile"}, Value: "FILE", Family: familyDefaultHosts,
+			Names: "orte_default_hostfile prte_default_hostfile", Value: "FILE", Family: familyDefaultHosts,
 			Help: "--default-hostfile", Set: p.setDefaultHosts,
 		},
 		p.parameter("-H", "HOST,...", "orte_default_dash_host"),
@@ -75,42 +75,42 @@ func (p *Line) launchParameters() []Option {
 	return []Option{
 		p.parameter("--dry-run", "BOOL", "orte_do_not_launch"),
 		{
-			Names: []string{"plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent", "orte_rsh_agent"}, Value: "'CMD ...'",
+			Names: "plm_rsh_agent plm_ssh_agent pls_rsh_agent orte_rsh_agent", Value: "'CMD ...'",
 			Family: familySSH, Help: "--ssh; `ssh` alone is what gorun does", Set: p.setRSHAgent,
 		},
 		{
-			Names: []string{"plm_rsh_args", "plm_ssh_args"}, Value: "'ARGS'", Family: familySSHArgs,
+			Names: "plm_rsh_args plm_ssh_args", Value: "'ARGS'", Family: familySSHArgs,
 			Help: "arguments behind that command, or of an `ssh` in place of gorun's own", Set: p.setSSHArgs,
 		},
 		{
-			Names: []string{"orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"}, Value: "BOOL",
+			Names: "orte_abort_on_non_zero_status prte_abort_on_non_zero_status", Value: "BOOL",
 			Family: familyFailure, Help: "`0` is --on-failure continue",
 			Set: mcaSwitch(func(a Arg) error { p.Spec.Policy.Continue = !a.On; return nil }),
 		},
 		{
-			Names: []string{"orte_enable_recovery", "prte_enable_recovery"}, Value: "BOOL", Family: familyFailure,
+			Names: "orte_enable_recovery prte_enable_recovery", Value: "BOOL", Family: familyFailure,
 			Help: "--on-failure continue", Set: mcaSwitch(Switch(&p.Spec.Policy.Continue)),
 		},
-		p.parameter("--report-bindings", "BOOL", "hwloc_base_report_bindings", "orte_report_bindings"),
-		p.parameter("--display-map", "BOOL", "rmaps_base_display_map", "rmaps_base_display_devel_map",
-			"rmaps_base_display_diffable_map"),
-		p.parameter("--display-allocation", "BOOL", "orte_display_alloc", "orte_display_devel_alloc",
-			"ras_base_display_alloc", "ras_base_display_devel_alloc"),
+		p.parameter("--report-bindings", "BOOL", "hwloc_base_report_bindings orte_report_bindings"),
+		p.parameter("--display-map", "BOOL",
+			"rmaps_base_display_map rmaps_base_display_devel_map rmaps_base_display_diffable_map"),
+		p.parameter("--display-allocation", "BOOL", "orte_display_alloc orte_display_devel_alloc ras_base_display_alloc "+
+			"ras_base_display_devel_alloc"),
 		p.parameter("--tag-output", "BOOL", "orte_tag_output"),
 		p.parameter("--timestamp-output", "BOOL", "orte_timestamp_output"),
 		{
-			Names: []string{"orte_xml_output"}, Value: "BOOL", Family: familyLabel, Help: "--xml, which is refused",
+			Names: "orte_xml_output", Value: "BOOL", Family: familyLabel, Help: "--xml, which is refused",
 			Set: mcaSwitch(refuseXML),
 		},
 		{
-			Names: []string{"orte_output_filename"}, Value: "DIR", Family: familyFiles,
+			Names: "orte_output_filename", Value: "DIR", Family: familyFiles,
 			Help: "--output-filename", Set: p.setOutputParameter,
 		},
 		{
-			Names: []string{"mca_base_env_list"}, Value: "NAME[=VALUE];...", Help: "-x of each", Set: p.setEnvMCAList,
+			Names: "mca_base_env_list", Value: "NAME[=VALUE];...", Help: "-x of each", Set: p.setEnvMCAList,
 		},
 		{
-			Names: []string{"mca_base_env_list_delimiter"}, Value: "C", Help: "the separator of those",
+			Names: "mca_base_env_list_delimiter", Value: "C", Help: "the separator of those",
 			Set: p.setEnvDelimiter,
 		},
 	}

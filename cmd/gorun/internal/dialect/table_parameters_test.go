@@ -111,8 +111,8 @@ func TestEveryVariableOfHydra(t *testing.T) {
 // as either variable.
 func TestParametersByEveryWay(t *testing.T) {
 	for _, row := range newLine(Mpirun).mcaParameters() {
-		for _, name := range row.Names {
-			value := otherwiseSaid[row.Names[0]]
+		for _, name := range row.AllNames() {
+			value := otherwiseSaid[row.Name()]
 			switch {
 			case name == "orte_xml_output":
 				continue // it is refused; see testdata/lines/problems.txt
@@ -122,7 +122,7 @@ func TestParametersByEveryWay(t *testing.T) {
 				continue
 			case value == "":
 				value = "1"
-			case row.Names[0] == "orte_abort_on_non_zero_status":
+			case row.Name() == "orte_abort_on_non_zero_status":
 				value = "0"
 			}
 			typed, err := Parse("mpirun", []string{"--mca", name, value, "x"}, around())
@@ -139,7 +139,7 @@ func TestParametersByEveryWay(t *testing.T) {
 			if alone := []string{
 				"mca_base_env_list_delimiter", "rmaps_dist_device",
 				"rmaps_base_oversubscribe",
-			}; !slices.Contains(alone, row.Names[0]) {
+			}; !slices.Contains(alone, row.Name()) {
 				require.NotEqual(t, leavesWithoutOrigin(mustParse(t, "mpirun x")), leavesWithoutOrigin(typed), name)
 			}
 			for _, prefix := range []string{"OMPI_MCA_", "PRTE_MCA_"} {
@@ -174,7 +174,7 @@ func TestDocsNameEveryParameter(t *testing.T) {
 	table, after, _ := strings.Cut(table, "\n\n")
 	var want []string
 	for _, row := range newLine(Mpirun).mcaParameters() {
-		want = append(want, "| `"+strings.Join(row.Names, "`, `")+"` | "+markedOptions(row.Help)+" |")
+		want = append(want, "| `"+strings.Join(row.AllNames(), "`, `")+"` | "+markedOptions(row.Help)+" |")
 	}
 	if *update {
 		table = strings.Join(want, "\n")

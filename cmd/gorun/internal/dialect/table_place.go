@@ -4,16 +4,16 @@ package dialect
 func placeTable(p *Line) []Option {
 	return append(p.PlaceOptions(varGorun), inGroup(GroupPlaces, []Option{
 		{
-			Names: []string{"bind-mem"}, Value: "POLICY", Choices: []string{"preferred", "bind", "interleave", "none"},
+			Names: "bind-mem", Value: "POLICY", Choices: []string{"preferred", "bind", "interleave", "none"},
 			Family: familyMemory, Set: named(&p.Spec.Place.Memory, "preferred", "bind", "interleave", "none"),
 			Help: "set the memory policy: preferred, bind, interleave, none (preferred)",
 		},
 		{
-			Names: []string{"isolate-gpus"}, Family: familyIsolate, Set: Switch(&p.Spec.Place.Isolate),
+			Names: "isolate-gpus", Family: familyIsolate, Set: Switch(&p.Spec.Place.Isolate),
 			Help: "show each rank only its own GPUs, as devices from 0",
 		},
 		{
-			Names: []string{"report-bindings"}, From: NoVar, Set: p.setReportBindings,
+			Names: "report-bindings", From: NoVar, Set: p.setReportBindings,
 			Help: "print where each rank runs (mpirun: in Open MPI's format)",
 		},
 	})...)
@@ -23,39 +23,39 @@ func placeTable(p *Line) []Option {
 func (p *Line) PlaceOptions(from Source) []Option {
 	rows := inGroup(GroupPlaces, []Option{
 		{
-			Names: []string{"map-by"}, Value: "OBJECT", block: true, Family: familyMap, Set: p.setMapBy,
+			Names: "map-by", Value: "OBJECT", block: true, Family: familyMap, Set: p.setMapBy,
 			Choices: []string{"slot", "numa", "package", "core", "gpu", "nic"},
 			Help:    "map ranks by slot, numa, package, core, gpu, nic or ppr:N:OBJECT",
 		},
 		{
-			Names: []string{"bind-to"}, Value: "OBJECT", block: true, Family: familyBind, Set: p.setBindTo,
+			Names: "bind-to", Value: "OBJECT", block: true, Family: familyBind, Set: p.setBindTo,
 			Choices: []string{"none", "hwthread", "core", "l2cache", "l3cache", "numa", "package"},
 			Help:    "bind ranks to none, hwthread, core, l2cache, l3cache, numa, package",
 		},
 		{
-			Names: []string{"rank-by"}, Value: "OBJECT", block: true, Family: familyRank, Set: p.setRankBy,
+			Names: "rank-by", Value: "OBJECT", block: true, Family: familyRank, Set: p.setRankBy,
 			Choices: []string{"fill", "span"},
 			Help:    "number ranks by fill, span or an object of --map-by",
 		},
 		{
-			Names: []string{"numa-binding"}, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"},
+			Names: "numa-binding", Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"},
 			From: varBoth, block: true, Family: familyNUMA, Set: p.setNUMABinding,
 			Help: "bind ranks near their GPU: node, socket, exclusive, core-complex",
 		},
 		{
-			Names: []string{"cpus-per-rank"}, Value: "N", block: true, Family: familyCPUs, Set: p.setCPUsPerRank,
+			Names: "cpus-per-rank", Value: "N", block: true, Family: familyCPUs, Set: p.setCPUsPerRank,
 			Help: "give each rank N CPUs, in whole cores",
 		},
 		{
-			Names: []string{"gpus-per-rank"}, Value: "N", block: true, Family: familyGPUs, Set: p.setGPUsPerRank,
+			Names: "gpus-per-rank", Value: "N", block: true, Family: familyGPUs, Set: p.setGPUsPerRank,
 			Help: "give each rank N GPUs",
 		},
 		{
-			Names: []string{"gpus"}, Value: "LIST|free", Set: p.setGPUs,
+			Names: "gpus", Value: "LIST|free", Set: p.setGPUs,
 			Help: "use GPUs by index, such as 2,4,7, or those that no process uses",
 		},
 		{
-			Names: []string{"rankfile", "rf"}, Value: "FILE", Family: familyRankFile, Set: p.setRankFile,
+			Names: "rankfile rf", Value: "FILE", Family: familyRankFile, Set: p.setRankFile,
 			Help: "read the place of each rank from a rank file of mpirun",
 		},
 	})

@@ -14,54 +14,54 @@ func reachTable(p *Line) []Option {
 	reach := &p.Spec.Reach
 	return slices.Concat(inGroup(GroupHosts, []Option{
 		{
-			Names: []string{"exclude"}, Value: "HOST,...", Set: keepAll(&p.excluded),
+			Names: "exclude", Value: "HOST,...", Set: keepAll(&p.excluded),
 			Help: "leave out hosts and ranges of hosts; localhost is this host",
 		},
 		{
-			Names: []string{"min-nodes"}, Value: "N", Set: withFrom(&p.elasticFrom, Parsed(&p.Spec.MinNodes, AtLeast(1))),
+			Names: "min-nodes", Value: "N", Set: withFrom(&p.elasticFrom, Parsed(&p.Spec.MinNodes, AtLeast(1))),
 			Help: "restart without lost hosts while N are left",
 		},
 		{
-			Names: []string{"spares"}, Value: "N", Set: withFrom(&p.elasticFrom, Parsed(&p.spares, AtLeast(1))),
+			Names: "spares", Value: "N", Set: withFrom(&p.elasticFrom, Parsed(&p.spares, AtLeast(1))),
 			Help: "keep the last N hosts ready to take the places of lost ones",
 		},
 		{
-			Names: []string{"oversubscribe"}, Family: familyOversubscribe, Set: p.setOversubscribe(true),
+			Names: "oversubscribe", Family: familyOversubscribe, Set: p.setOversubscribe(true),
 			Help: "allow more ranks than the hosts have slots",
 		},
 	}), inGroup(GroupReach, []Option{
 		{
-			Names: []string{"ssh-config"}, Value: "FILE", Set: withFrom(&p.reach.configFrom, Text(&reach.SSHConfig)),
+			Names: "ssh-config", Value: "FILE", Set: withFrom(&p.reach.configFrom, Text(&reach.SSHConfig)),
 			Help: "read FILE instead of your SSH configuration, as ssh -F",
 		},
 		{
-			Names: []string{"ssh"}, Value: "'CMD ...'", Family: familySSH, Set: p.setSSH,
+			Names: "ssh", Value: "'CMD ...'", Family: familySSH, Set: p.setSSH,
 			Help: "run CMD HOST ... instead of gorun's SSH; {host} moves the host",
 		},
 		{
-			Names: []string{"ssh-accept-new"}, Set: p.setAcceptNew,
+			Names: "ssh-accept-new", Set: p.setAcceptNew,
 			Help: "accept keys of unknown hosts; changed keys are still refused",
 		},
 		{
-			Names: []string{"ssh-at-once"}, Value: "N", Set: Parsed(&reach.AtOnce, ParseRanks),
+			Names: "ssh-at-once", Value: "N", Set: Parsed(&reach.AtOnce, ParseRanks),
 			Help: fmt.Sprintf("reach N hosts at the same time (%d)", job.DefaultAtOnce),
 		},
 		{
-			Names: []string{"ssh-timeout"}, Value: "D", Family: familySSHTimeout,
+			Names: "ssh-timeout", Value: "D", Family: familySSHTimeout,
 			Help: fmt.Sprintf("give up on a host after D (%.0f, and %.0f to connect)",
 				job.DefaultReachTimeout.Seconds(), job.DefaultConnectTimeout.Seconds()),
 			Set: Parsed(&reach.Timeout, within(minReachTimeout, maxReachTimeout)),
 		},
 		{
-			Names: []string{"agent"}, Value: "PATH", Set: p.setAgent,
+			Names: "agent", Value: "PATH", Set: p.setAgent,
 			Help: "run gorun at PATH on other hosts (a copy of this gorun)",
 		},
 		{
-			Names: []string{"copy"}, Value: "PATH", From: NoVar, Set: p.setCopy,
+			Names: "copy", Value: "PATH", From: NoVar, Set: p.setCopy,
 			Help: "send a file or directory to the other hosts first; repeatable",
 		},
 		{
-			Names: []string{"export-all", "genvall"}, Family: familyExport, Set: p.setExportAll,
+			Names: "export-all genvall", Family: familyExport, Set: p.setExportAll,
 			Help: "export the whole environment to other hosts (a list, and -x)",
 		},
 	}))
@@ -71,33 +71,33 @@ func reachTable(p *Line) []Option {
 func nodesTable(p *Line) []Option {
 	return []Option{
 		{
-			Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(), Family: familyEngine,
+			Names: "engine", Group: GroupHosts, Value: "NAME", Choices: engine.Names(), Family: familyEngine,
 			Help: "use the job of resource manager NAME, or none (detected)", Set: p.engine.wanted.parsed(parseEngine),
 		},
 		{
-			Names: []string{"check"}, Group: GroupHosts, Set: Switch(&p.Spec.Check),
+			Names: "check", Group: GroupHosts, Set: Switch(&p.Spec.Check),
 			Help: "check all hosts for 2 s before each attempt; leave out bad ones",
 		},
 		{
-			Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE", Set: keep(&p.tokenFile),
+			Names: "token-file", Group: GroupMeeting, Value: "FILE", Set: keep(&p.tokenFile),
 			Help: "read the secret of nodes that join from FILE (GORUN_TOKEN)",
 		},
 		{
-			Names: []string{"insecure-join"}, Group: GroupMeeting, Set: switchFrom(&p.insecureFrom),
+			Names: "insecure-join", Group: GroupMeeting, Set: switchFrom(&p.insecureFrom),
 			Help: "let nodes join without a token: anyone who reaches the port can",
 		},
 		{
-			Names: []string{"grow"}, Group: GroupEnd, Set: Switch(&p.Spec.Grow),
+			Names: "grow", Group: GroupEnd, Set: Switch(&p.Spec.Grow),
 			Help: "restart for nodes that come later or are back (torchrun: always)",
 		},
 		{
-			Names: []string{"heartbeat"}, Group: GroupEnd, Value: "D",
+			Names: "heartbeat", Group: GroupEnd, Value: "D",
 			Help: fmt.Sprintf("send heartbeats every D; a node that misses five is lost (%.0f)",
 				job.DefaultHeartbeat.Seconds()),
 			Set: Parsed(&p.Spec.Heartbeat, within(minHeartbeat, maxHeartbeat)),
 		},
 		{
-			Names: []string{"logs-to"}, Group: GroupOutput, Value: "node|head",
+			Names: "logs-to", Group: GroupOutput, Value: "node|head",
 			Help: "write log files on each node, or all of them on node 0 (node)",
 			Set:  Either(&p.Spec.Output.LogsToHead, "node", "head"),
 		},

@@ -26,7 +26,7 @@ func TestRowsAreComplete(t *testing.T) {
 	for _, d := range dialects {
 		seen := map[string]bool{}
 		for o := range d.Options {
-			name := d.Name + ": " + o.Names[0]
+			name := d.Name + ": " + o.Name()
 			require.NotEmpty(t, o.Help, name)
 			require.NotRegexp(t, `\.$|^[A-Z][a-z]|\n|  `, o.Help, "%s: a help is one phrase without a full stop", name)
 			require.Equal(t, o.Set == nil, o.Refused(), name)
@@ -34,7 +34,7 @@ func TestRowsAreComplete(t *testing.T) {
 			if o.Group < GroupAccepted {
 				require.LessOrEqual(t, len(o.Help), 70, name)
 			}
-			for _, n := range o.Names {
+			for _, n := range o.AllNames() {
 				require.False(t, seen[n], "%s: %s names two options", d.Name, n)
 				require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
 				seen[n] = true
@@ -56,15 +56,15 @@ func TestEveryNameMeansOneThing(t *testing.T) {
 	byName := map[string]*Option{}
 	for _, d := range dialects {
 		for o := range d.Options {
-			if other, ok := byName[o.Names[0]]; ok {
-				if slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
+			if other, ok := byName[o.Name()]; ok {
+				if slices.Contains([]string{"N", "s", "debug", "tune"}, o.Name()) {
 					continue // see testdata/lines/mpi.txt
 				}
 				row, same := *o, *other
 				row.Set, same.Set = nil, nil
-				require.Equal(t, same, row, "%s is another option elsewhere", o.Names[0])
+				require.Equal(t, same, row, "%s is another option elsewhere", o.Name())
 			}
-			byName[o.Names[0]] = o
+			byName[o.Name()] = o
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestNoRankGetsAnOptionsVariable(t *testing.T) {
 	for _, d := range dialects {
 		for o := range d.Options {
 			for _, v := range o.Variables() {
-				require.False(t, forRanks[v], "%s gives %s its default, and ranks get it", v, o.Names[0])
+				require.False(t, forRanks[v], "%s gives %s its default, and ranks get it", v, o.Name())
 			}
 		}
 	}
@@ -164,13 +164,13 @@ func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 					require.ErrorContains(t, err, d.ownName(o.refusal(valueIn(line))))
 					continue
 				}
-				if needs := needsOther[o.Names[0]]; needs != "" && err != nil {
+				if needs := needsOther[o.Name()]; needs != "" && err != nil {
 					require.ErrorContains(t, err, needs)
 					continue
 				}
 				require.NoError(t, err, "%s %q", d.Name, line)
 				got.typed = plain.typed
-				idle := o.Group == GroupAccepted || slices.Contains(ignored, o.Names[0])
+				idle := o.Group == GroupAccepted || slices.Contains(ignored, o.Name())
 				require.Equal(t, idle, reflect.DeepEqual(plain, got), "%s %q: ignored, or not idle", d.Name, line)
 			}
 		}
@@ -198,30 +198,30 @@ func TestRefusalsHaveTheValue(t *testing.T) {
 			}
 			words := regexp.MustCompile(`[A-Z]+`).FindAllString(o.refusal(strings.Join(values, "=")), -1)
 			for i, name := range o.placeholders() {
-				require.NotContains(t, words, name, o.Names[0])
+				require.NotContains(t, words, name, o.Name())
 				require.Equal(t, slices.Contains(regexp.MustCompile(`[A-Z]+`).FindAllString(o.Help, -1), name),
-					strings.Contains(o.refusal(strings.Join(values, "=")), values[i]), o.Names[0])
+					strings.Contains(o.refusal(strings.Join(values, "=")), values[i]), o.Name())
 			}
 		}
 	}
-	genv := &Option{Names: []string{"genv"}, Value: "NAME VALUE", words: 2, Help: "use -x NAME=VALUE"}
+	genv := &Option{Names: "genv", Value: "NAME VALUE", words: 2, Help: "use -x NAME=VALUE"}
 	require.Equal(t, `use -x A='b c=d'`, genv.refusal("A=b c=d"))
 	require.Equal(t, "use -x VALUE=NAME", genv.refusal("VALUE=NAME"), "a value is not read again")
 	require.Equal(t, "use --nproc-per-node '1'\\''2'", Gorun.exact("--ntasks-per-node").refusal("1'2"))
-	list := &Option{Names: []string{"genvlist"}, Value: "NAME,...", Help: "use -x NAME=VALUE to change one"}
+	list := &Option{Names: "genvlist", Value: "NAME,...", Help: "use -x NAME=VALUE to change one"}
 	require.Equal(t, list.Help, list.refusal("A,B"))
 }
 
 // eachSpelling writes an option in every form that its dialect reads.
 func eachSpelling(d *Dialect, o *Option) [][]string {
 	var lines [][]string
-	for _, n := range o.Names {
+	for _, n := range o.AllNames() {
 		names := []string{Spelling(n), Spelling(strings.ReplaceAll(n, "-", "_"))}
 		if !d.strict {
 			names = append(names, "-"+n)
 		}
 		for _, typed := range names {
-			value, ok := sample[o.Names[0]]
+			value, ok := sample[o.Name()]
 			if !ok {
 				value = "1"
 			}
@@ -275,7 +275,7 @@ func TestEveryOptionOfTorchrun(t *testing.T) {
 func TestTorchrunTableIsTorchruns(t *testing.T) {
 	known := torchrunOptions(t)
 	for _, o := range torchrunTable(new(Line)) {
-		for _, n := range o.Names {
+		for _, n := range o.AllNames() {
 			require.Contains(t, known, Spelling(n))
 		}
 	}

@@ -21,33 +21,33 @@ func torchrunTable(p *Line) []Option {
 func (p *Line) torchrunMeeting() []Option {
 	return slices.Concat([]Option{
 		{
-			Names: []string{"nnodes"}, Group: GroupHosts, Value: "N|MIN:MAX", Set: p.setNodes,
+			Names: "nnodes", Group: GroupHosts, Value: "N|MIN:MAX", Set: p.setNodes,
 			Help: "use the first N hosts, or join N nodes that are started one by one",
 		},
 		{
-			Names: []string{"nproc-per-node"}, Group: GroupRanks, Value: "N|auto|gpu|cpu",
+			Names: "nproc-per-node", Group: GroupRanks, Value: "N|auto|gpu|cpu",
 			Choices: []string{"auto", "gpu", "cpu", "xpu"}, Family: FamilyCount, Set: p.setPerNode,
 			Help: "start N ranks on each node, or one for each device (auto: GPU or CPU)",
 		},
 	}, inGroup(GroupMeeting, []Option{
 		{
-			Names: []string{"rdzv-backend"}, Value: "static|c10d", Set: p.setBackend,
+			Names: "rdzv-backend", Value: "static|c10d", Set: p.setBackend,
 			Help: "accept torchrun's backends; gorun serves the rendezvous anyway",
 		},
 		{
-			Names: []string{"rdzv-endpoint"}, Value: "HOST[:PORT]", Set: p.setEndpoint,
+			Names: "rdzv-endpoint", Value: "HOST[:PORT]", Set: p.setEndpoint,
 			Help: "serve the store at HOST:PORT, where nodes meet (29500; c10d: 29400)",
 		},
 		{
-			Names: []string{"rdzv-id"}, Value: "ID", Set: p.setRunID,
+			Names: "rdzv-id", Value: "ID", Set: p.setRunID,
 			Help: "name the job in TORCHELASTIC_RUN_ID and log directories (random)",
 		},
 		{
-			Names: []string{"rdzv-conf"}, Value: "KEY=VALUE,...", Set: p.setRdzvConf,
+			Names: "rdzv-conf", Value: "KEY=VALUE,...", Set: p.setRdzvConf,
 			Help: "set timeout or join_timeout (900 seconds), or is_host",
 		},
 		{
-			Names: []string{"standalone"}, Set: Switch(&p.standalone),
+			Names: "standalone", Set: Switch(&p.standalone),
 			Help: "run on this host with a free port and a random id",
 		},
 	}))
@@ -56,33 +56,33 @@ func (p *Line) torchrunMeeting() []Option {
 func (p *Line) torchrunProgram() []Option {
 	return append(inGroup(GroupAccepted, []Option{
 		{
-			Names: []string{"monitor-interval"}, Value: "SECONDS", Set: Parsed(new(time.Duration), ParseDuration),
+			Names: "monitor-interval", Value: "SECONDS", Set: Parsed(new(time.Duration), ParseDuration),
 			Help: "gorun does not poll: it knows at once when a rank ends",
 		},
 		{
-			Names: []string{"start-method"}, Value: "spawn|fork|forkserver",
+			Names: "start-method", Value: "spawn|fork|forkserver",
 			Help: "gorun starts ranks by fork and exec", Set: named(new(uint8), "spawn", "fork", "forkserver"),
 		},
-		{Names: []string{"event-log-handler"}, Value: "null", Set: p.setEventLog, Help: noEvents},
+		{Names: "event-log-handler", Value: "null", Set: p.setEventLog, Help: noEvents},
 	}), append(inGroup(GroupProgram, []Option{
 		{
-			Names: []string{"role"}, Value: "NAME", Set: anyText(&p.Spec.Role),
+			Names: "role", Value: "NAME", Set: anyText(&p.Spec.Role),
 			Help: "set ROLE_NAME, and the name in labels of --tee (default)",
 		},
 		{
-			Names: []string{"module", "m"}, Family: familyStart, block: true, Set: Switch(&p.start.module),
+			Names: "module m", Family: familyStart, block: true, Set: Switch(&p.start.module),
 			Help: "run a Python module, as python -m does",
 		},
 		{
-			Names: []string{"no-python"}, Family: familyStart, block: true, Set: Switch(&p.start.noPython),
+			Names: "no-python", Family: familyStart, block: true, Set: Switch(&p.start.noPython),
 			Help: "run the program as it is, whatever its name",
 		},
 		{
-			Names: []string{"run-path"}, Family: familyStart, block: true, Set: Switch(&p.start.runPath),
+			Names: "run-path", Family: familyStart, block: true, Set: Switch(&p.start.runPath),
 			Help: "run a Python script, whatever its name",
 		},
 	}), Option{
-		Names: []string{"max-restarts"}, Group: GroupEnd, Value: "N", Set: Parsed(&p.Spec.Restarts.Max, AtLeast(0)),
+		Names: "max-restarts", Group: GroupEnd, Value: "N", Set: Parsed(&p.Spec.Restarts.Max, AtLeast(0)),
 		Help: "restart all ranks up to N times if one fails (0)",
 	})...)
 }
@@ -91,33 +91,33 @@ func (p *Line) torchrunLogs() []Option {
 	out := &p.Spec.Output
 	return []Option{
 		{
-			Names: []string{"log-dir"}, Value: "DIR", Dirs: true, Set: p.isLog(Text(&out.LogDir)),
+			Names: "log-dir", Value: "DIR", Dirs: true, Set: p.isLog(Text(&out.LogDir)),
 			Help: "write output to DIR/RANK.out, .err, too (torchrun: in its layout)",
 		},
 		{
-			Names: []string{"redirects", "r"}, Value: "WHICH", Attached: true,
+			Names: "redirects r", Value: "WHICH", Attached: true,
 			Help: "write streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:2",
 			Set:  p.isLog(Parsed(&out.Redirect, parseStreams)),
 		},
 		{
-			Names: []string{"tee", "t"}, Value: "WHICH", Attached: true, Set: p.isLog(Parsed(&out.Tee, parseStreams)),
+			Names: "tee t", Value: "WHICH", Attached: true, Set: p.isLog(Parsed(&out.Tee, parseStreams)),
 			Help: "write streams to files and the console, as in --redirects",
 		},
 		{
-			Names: []string{"log-line-prefix-template"}, Value: "TEMPLATE", Set: anyText(&out.Template),
+			Names: "log-line-prefix-template", Value: "TEMPLATE", Set: anyText(&out.Template),
 			Help: "label lines of --tee, such as by ${role_name}, ${rank}, ${hostname}",
 		},
 		{
-			Names: []string{"local-ranks-filter"}, Value: "0,1,...", Set: Parsed(&out.ShowLocalRanks, parseLocalRanks),
+			Names: "local-ranks-filter", Value: "0,1,...", Set: Parsed(&out.ShowLocalRanks, parseLocalRanks),
 			Help: "show only these local ranks; files have all",
 		},
 		{
-			Names: []string{"duplicate-stdout-filters"}, Value: "TEXT,...",
+			Names: "duplicate-stdout-filters", Value: "TEXT,...",
 			Help: "copy lines of --tee that contain TEXT to filtered_stdout.log",
 			Set:  p.isLog(Parsed(&out.DuplicateStdout, splitTexts)),
 		},
 		{
-			Names: []string{"duplicate-stderr-filters"}, Value: "TEXT,...",
+			Names: "duplicate-stderr-filters", Value: "TEXT,...",
 			Help: "copy lines of --tee that contain TEXT to filtered_stderr.log",
 			Set:  p.isLog(Parsed(&out.DuplicateStderr, splitTexts)),
 		},
@@ -127,40 +127,40 @@ func (p *Line) torchrunLogs() []Option {
 func (p *Line) torchrunNode() []Option {
 	return []Option{
 		{
-			Names: []string{"node-rank"}, Group: GroupHosts, Value: "N", Set: p.nodeRank.parsed(AtLeast(0)),
+			Names: "node-rank", Group: GroupHosts, Value: "N", Set: p.nodeRank.parsed(AtLeast(0)),
 			Help: "set the number of this node among those that join (automatic)",
 		},
 		{
-			Names: []string{"master-addr"}, Group: GroupMeeting, Value: "ADDR", Set: p.masterAddr.parsed(parseAddr),
+			Names: "master-addr", Group: GroupMeeting, Value: "ADDR", Set: p.masterAddr.parsed(parseAddr),
 			Help: "serve the store at ADDR of node 0, where nodes meet (127.0.0.1)",
 		},
 		{
-			Names: []string{"master-port"}, Group: GroupMeeting, Value: "PORT", Set: p.setMasterPort,
+			Names: "master-port", Group: GroupMeeting, Value: "PORT", Set: p.setMasterPort,
 			Help: "serve the store at PORT (29500; on one node a free port)",
 		},
 		{
-			Names: []string{"local-addr"}, Group: GroupHosts, Value: "ADDR", Set: p.localAddr.parsed(parseAddr),
+			Names: "local-addr", Group: GroupHosts, Value: "ADDR", Set: p.localAddr.parsed(parseAddr),
 			Help: "set the address at which other nodes reach this one",
 		},
 		{
-			Names: []string{"logs-specs"}, Group: GroupAccepted, Value: "default", From: NoVar, Set: defaultLogs,
+			Names: "logs-specs", Group: GroupAccepted, Value: "default", From: NoVar, Set: defaultLogs,
 			Help: "log files are those of torchrun's default class",
 		},
 		{
-			Names: []string{"signals-to-handle"}, Group: GroupEnd, Value: "SIG,...",
+			Names: "signals-to-handle", Group: GroupEnd, Value: "SIG,...",
 			Help: "stop the job at these signals, too (torchrun: SIGQUIT)",
 			Set:  Parsed(&p.Spec.SignalsToHandle, parseSignals),
 		},
 		{
-			Names: []string{"shutdown-timeout"}, Group: GroupEnd, Value: "SECONDS", Family: familyGrace,
+			Names: "shutdown-timeout", Group: GroupEnd, Value: "SECONDS", Family: familyGrace,
 			Help: "act as --grace", Set: p.setGrace("shutdown-timeout"),
 		},
 		{
-			Names: []string{"virtual-local-rank"}, Group: GroupProgram, Set: Switch(&p.Spec.VirtualLocalRank),
+			Names: "virtual-local-rank", Group: GroupProgram, Set: Switch(&p.Spec.VirtualLocalRank),
 			Help: "set LOCAL_RANK=0 in every rank, and show it only its own GPU",
 		},
 		{
-			Names: []string{"print-completion"}, Group: GroupLook, Value: "bash|zsh|fish", From: NoVar, Set: p.setCompletion,
+			Names: "print-completion", Group: GroupLook, Value: "bash|zsh|fish", From: NoVar, Set: p.setCompletion,
 			Help: "print a completion script for your shell",
 		},
 	}

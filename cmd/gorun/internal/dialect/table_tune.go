@@ -13,7 +13,7 @@ import (
 // tuneTable holds --tune. mpirun and mpiexec have their own, which takes these words, too.
 func tuneTable(p *Line) []Option {
 	return []Option{{
-		Names: []string{"tune"}, Group: GroupMeeting, Value: strings.Join(tunes, "|"), Set: p.setTunes,
+		Names: "tune", Group: GroupMeeting, Value: strings.Join(tunes, "|"), Set: p.setTunes,
 		Help: "set variables of NCCL and Gloo that the hosts need (auto)",
 	}}
 }
@@ -23,12 +23,12 @@ func studyTable(p *Line) []Option {
 	networks := job.StudyNetworks()
 	return []Option{
 		{
-			Names: []string{"model-size"}, Group: GroupMeeting, Value: "SIZE", From: NoVar,
+			Names: "model-size", Group: GroupMeeting, Value: "SIZE", From: NoVar,
 			Help: "assume a model of SIZE for --tune textbook: 7.5GB or 7GiB (1GB)",
 			Set:  Parsed(&p.Spec.Study.ModelBytes, ParseModelSize),
 		},
 		{
-			Names: []string{"network"}, Group: GroupMeeting, Value: strings.Join(networks, "|"), Choices: networks, From: NoVar,
+			Names: "network", Group: GroupMeeting, Value: strings.Join(networks, "|"), Choices: networks, From: NoVar,
 			Help: "assume this network for --tune textbook (one host: nvlink)",
 			Set:  Parsed(&p.Spec.Study.Network, func(value string) (string, error) { return value, OneOf(value, networks...) }),
 		},

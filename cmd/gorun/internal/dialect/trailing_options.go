@@ -56,10 +56,10 @@ func (p *Line) checkTrailingOptions() {
 // ownAmong returns those names that are gorun's own long options, or the short ones for ranks and hosts.
 func (p *Line) ownAmong(names []string) (own []string) {
 	for o := range p.dialect.Options {
-		if o.Group >= numHelpGroups || o.Names[0] == "help" || o.Names[0] == "version" {
+		if o.Group >= numHelpGroups || o.Name() == "help" || o.Name() == "version" {
 			continue
 		}
-		for _, n := range o.Names {
+		for _, n := range o.AllNames() {
 			if slices.Contains(names, n) && (len(n) > 1 || n == "n" || n == "H") {
 				own = append(own, n)
 			}
