@@ -50,7 +50,7 @@ func (s *session) meetNodes(ctx context.Context) error {
 func (s *session) joinConfig() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
-		Insecure: j.Insecure, NeverNode0: j.NeverNode0,
+		Insecure: j.Insecure, Rejoins: s.joined != nil, NeverNode0: j.NeverNode0,
 		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist,
 		RankPerNode: s.spec.IsTask(),
 		Notify:      s.settings.notify,

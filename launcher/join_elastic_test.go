@@ -71,6 +71,7 @@ func (j *elasticJob) node(tag string, rank int) *elasticNode {
 	s.Apps[0].Args, s.Environ = []string{j.ranks.Addr().String()}, append(s.Environ, "TAG="+tag)
 	s.Join = &job.JoinSpec{
 		NodeRank: rank, NumNodes: 3, Addr: "127.0.0.1", Port: j.port, Timeout: time.Minute, LastCall: j.lastCall,
+		Insecure: true,
 	}
 	ctx, leave := context.WithCancel(j.t.Context())
 	n.leave = leave
@@ -195,6 +196,7 @@ func TestNode0ComesBack(t *testing.T) {
 	j.finish(a2, b)
 	require.NoError(t, b.err, b.notice.String())
 	require.Zero(t, b.result.ExitCode)
+	require.Equal(t, 1, strings.Count(b.notice.String(), "without a token"), b.notice.String())
 }
 
 // A node that waits for node 0 ends by a signal.

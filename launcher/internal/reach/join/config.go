@@ -39,6 +39,8 @@ type Config struct {
 	// Insecure accepts nodes without a secret. Otherwise they must be processes of this user on this host, and Addr must
 	// be a loopback address.
 	Insecure bool
+	// Rejoins says that this process has joined the job before, and warned of Insecure.
+	Rejoins bool
 	// NoSealer says why there is no Sealer where one was expected.
 	NoSealer string
 	// Self describes this node. An empty Version is this gorun's, an empty Host this host's name.

@@ -33,7 +33,7 @@ func (c *Config) isOneUser() bool { return !c.authenticates() && !c.Insecure }
 
 // warn explains the risk of an insecure join: once per node, and once in total where all nodes print to one place.
 func (c *Config) warn() {
-	if !c.isInsecure() || c.RankPerNode && c.Self.NodeRank > 0 {
+	if !c.isInsecure() || c.Rejoins || c.RankPerNode && c.Self.NodeRank > 0 {
 		return
 	}
 	c.Notify(fmt.Sprintf(
