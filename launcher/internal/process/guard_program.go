@@ -60,7 +60,7 @@ func (s *Guarded) remove() {
 }
 
 func (s *Guarded) target() Target {
-	t := Target{ID: s.ID, Since: s.Since}
+	t := Target{ID: s.ID, Since: s.Since, AtOnce: true}
 	if s.Cgroup != "" {
 		t.Cgroup = cgroup.Open(s.Cgroup)
 	}

@@ -39,6 +39,10 @@ type Target struct {
 	// belongs to the job, whatever its session and environment. Every child that this process started itself must be
 	// known before the system call that creates it, unless it is older than Since. Nil: ignore descent.
 	Known func(pid int) bool
+	// AtOnce has KillAll kill what its first scan finds without stopping it before. It is for a guard, which others may
+	// kill at any moment, and then would leave stopped processes behind. Ranks may see each other die: nobody reads
+	// what they say of it.
+	AtOnce bool
 	// Cgroup is the job's own; all processes in it belong to the job. Nil: none.
 	Cgroup *cgroup.Group
 }
@@ -122,6 +126,13 @@ func (t Target) KillAll(limit time.Duration) (left []Proc) {
 	}
 	defer s.close()
 	defer s.killCgroup()
+	if t.AtOnce {
+		_ = s.scan(func(p Proc) {
+			if !s.isGuard(p) {
+				s.signal(p, unix.SIGKILL)
+			}
+		})
+	}
 	for deadline := time.Now().Add(limit); ; {
 		frozen, guards := s.freeze(deadline)
 		now := time.Now()

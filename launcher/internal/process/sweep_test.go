@@ -74,6 +74,28 @@ func TestKillAllEndsStormsByMarkerAlone(t *testing.T) {
 	s.eventuallyGone()
 }
 
+// A guard that is killed during its scan leaves no stopped processes behind.
+func TestKillAllAtOnce(t *testing.T) {
+	s := newScene(t)
+	rank := s.start("", "sleeper").Process.Pid
+	other := s.start("", "sleeper").Process.Pid
+	if other < rank { // a scan finds the lower pid first
+		rank, other = other, rank
+	}
+	s.eventuallyCount(2)
+	ends := make(chan int32, 2)
+	known := func(pid int) bool {
+		if pid == other && len(ends) == 0 {
+			var is siginfo
+			_ = waitid(unix.P_PID, rank, &is, unix.WSTOPPED|unix.WNOWAIT)
+			ends <- is.code
+		}
+		return true
+	}
+	require.Empty(t, Target{AtOnce: true, Sessions: []Session{{SID: rank}}, Known: known}.KillAll(gone))
+	require.EqualValues(t, childKilled, <-ends)
+}
+
 func TestKillAllReturnsSurvivorsInTime(t *testing.T) {
 	s := newScene(t)
 	job := newID(t)
