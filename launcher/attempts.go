@@ -322,7 +322,9 @@ func (s *session) replan(newAgents bool) error {
 	}
 	if s.membersChanged {
 		s.generation++
-		s.dropIdle()
+		if at := slices.IndexFunc(s.nodes, (*node).isLost); at >= 0 {
+			return s.nodes[at].err // without it there may be too few
+		}
 		if err := s.meet(); err != nil {
 			return err
 		}

@@ -106,10 +106,11 @@ func (s *session) awaitJoiners(ctx context.Context, _ *head, places int) {
 }
 
 // awaitReturns looks, less and less often, whether hosts that the job has lost are back, and makes them spares. It
-// returns if the job is to grow by them.
+// returns if the job is to grow by them. Hosts in quarantine are spares only if the job cannot do without its nodes and
+// has no other.
 func (s *session) awaitReturns(ctx context.Context, h *head, places int) {
 	var since time.Time // when the first was ready
-	away, here := slices.Clone(s.left), s.spares()
+	away, here := slices.Clone(s.left), s.standby()
 	for look := readmitTime; ; look = min(2*look, maxReturnWait) {
 		wait := look
 		if places > 0 && len(s.growth.ready) > 0 {
@@ -127,8 +128,12 @@ func (s *session) awaitReturns(ctx context.Context, h *head, places int) {
 				away, look = append(away, n), readmitTime
 			}
 		}
+		wanted := away
+		if places > 0 || s.ownNodes() > s.spec.MinNodes || len(s.outOfQuarantine(here)) > 0 {
+			wanted = s.outOfQuarantine(away)
+		}
 		limited, cancel := context.WithTimeout(ctx, s.reachTimeout())
-		back := s.passing(s.reconnectLeft(limited, s.outOfQuarantine(away)))
+		back := s.passing(s.reconnectLeft(limited, wanted))
 		cancel()
 		away = slices.DeleteFunc(away, sameHostAs(back))
 		here = append(slices.DeleteFunc(here, (*node).isLost), back...)

@@ -21,15 +21,27 @@ import (
 // ownNodes is how many of s.nodes are to have ranks. Those behind them are spares.
 func (s *session) ownNodes() int { return s.spec.OwnNodes(len(s.nodes)) }
 
-// spares returns the spares that still have an agent.
-func (s *session) spares() []*node {
+// standby returns the spares that still have an agent.
+func (s *session) standby() []*node {
 	return slices.DeleteFunc(slices.Clone(s.nodes[s.ownNodes():]), (*node).isLost)
+}
+
+// spares returns the spares that may take the place of a node: those in quarantine last, and only of one that the job
+// cannot do without.
+func (s *session) spares() []*node {
+	all := s.standby()
+	fit := s.outOfQuarantine(all)
+	if s.ownNodes() > s.spec.MinNodes {
+		return fit
+	}
+	return append(fit, slices.DeleteFunc(all, func(n *node) bool { return slices.Contains(fit, n) })...)
 }
 
 // replaceable reports whether the job can go on without lost nodes. Agents are started again on those that return;
 // the others leave the job.
 func (s *session) replaceable(lost []*node) (returning, leaving []*node, ok bool) {
 	spares, left, fit := len(s.spares()), s.ownNodes(), s.outOfQuarantine(lost)
+	reserve := len(s.standby()) - spares
 	for _, n := range lost {
 		switch {
 		case s.spec.MinNodes > 0 && spares > 0: // it is ready, and the host may be about to fail for good
@@ -38,7 +50,11 @@ func (s *session) replaceable(lost []*node) (returning, leaving []*node, ok bool
 		case n.canRestart() && (slices.Contains(fit, n) || s.spec.MinNodes == 0 || left <= s.spec.MinNodes):
 			returning = append(returning, n)
 		default:
-			left--
+			if left > s.spec.MinNodes || reserve == 0 {
+				left--
+			} else {
+				reserve--
+			}
 			leaving = append(leaving, n)
 		}
 	}
@@ -163,8 +179,8 @@ func (s *session) setNodes(nodes []*node) {
 const readmitTime = time.Second
 
 // readmit has those of the nodes that have left join again that answer in time: where they were if no attempt has begun
-// since, else with ranks behind all others if the job has become smaller, or as spares. A node that broke the protocol
-// is not trusted, and one that a resource manager has taken away does not come back.
+// since, else in the place of one that has left since, behind all others if the job has become smaller, or as spares.
+// A node that broke the protocol is not trusted, and one that a resource manager has taken away does not come back.
 func (s *session) readmit(ctx context.Context, nodes []*node, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -200,9 +216,11 @@ func (s *session) takeBack(nodes []*node) {
 		} else {
 			s.spec.NumNodes = own + 1
 			place := s.lastPlace(n)
-			behind := func(other *node) bool { return place >= 0 && s.lastPlace(other) > place }
-			if before := slices.IndexFunc(s.nodes[:own], behind); before >= 0 {
-				at = before
+			for i, other := range s.nodes[:own] {
+				if s.lastPlace(other) > max(i, place) {
+					at = i
+					break
+				}
 			}
 		}
 		s.reportReturn(n, as)

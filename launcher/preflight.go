@@ -164,12 +164,13 @@ func (s *session) leaveOutQuarantined() {
 	s.spec.Hosts = list
 }
 
-// dropQuarantined has nodes leave the job that came into quarantine while it ran, as long as enough are left.
+// dropQuarantined has nodes with ranks leave the job that came into quarantine while it ran, if it can do without them.
 func (s *session) dropQuarantined() {
 	for _, q := range s.quarantined() {
-		at := slices.IndexFunc(s.nodes, func(n *node) bool { return n.host.Name == q.Name })
-		if at >= 0 && s.spec.MinNodes > 0 && len(s.nodes) > s.spec.MinNodes {
-			s.settings.notify(q.String() + "; " + s.leave(s.nodes[at], s.outOfQuarantine(s.spares())))
+		at := slices.IndexFunc(s.nodes[:s.ownNodes()], func(n *node) bool { return n.host.Name == q.Name })
+		spares := s.outOfQuarantine(s.standby())
+		if at >= 0 && s.spec.MinNodes > 0 && (len(spares) > 0 || s.ownNodes() > s.spec.MinNodes) {
+			s.settings.notify(q.String() + "; " + s.leave(s.nodes[at], spares))
 		}
 	}
 }

@@ -104,6 +104,9 @@ func wearDown(t *testing.T, own, least, spares int, mean, away time.Duration, lo
 		}
 		spec := a.spec()
 		spec.NumNodes, spec.MinNodes, spec.Restarts.NodeLosses = own, least, losses
+		if away > 0 { // then it waits for hosts
+			spec.Restarts.Max = 1
+		}
 		left := losses
 		result := a.simulation.run(t, spec, Options{
 			reacher:    Reach(a.reach),
@@ -135,7 +138,10 @@ func TestSimulatedLosses(t *testing.T) {
 func TestSimulatedLossesWithoutSpares(t *testing.T) { wearDown(t, 4, 3, 0, 25*time.Minute, 0, 6) }
 
 // All hosts end in quarantine. The job uses them, as it needs them.
-func TestSimulatedLossesInQuarantine(t *testing.T) { wearDown(t, 2, 2, 1, time.Minute, 0, 12) }
+func TestSimulatedLossesInQuarantine(t *testing.T) {
+	wearDown(t, 2, 2, 1, time.Minute, 0, 12)
+	wearDown(t, 4, 4, 2, time.Minute, 90*time.Second, 30)
+}
 
 // A host that comes and goes restarts a job that may grow less and less often, until it has stayed for an hour.
 func TestSimulatedGrowth(t *testing.T) {

@@ -91,7 +91,7 @@ func endTable(p *Line) []Option {
 		},
 		{
 			Names: "warm-imports", Value: "LIST", Set: Parsed(&spec.WarmImports, parseModules),
-			Help: "have Python modules imported before a restart: torch,numpy",
+			Help: "have Python modules imported before a restart: torch,torch._dynamo",
 		},
 		{
 			Names: "max-no-progress-restarts", Value: "N", Set: Parsed(&spec.Restarts.Stalled, AtLeast(1)),
