@@ -33,15 +33,15 @@ func (p *progressClock) lastChange() (at time.Time) {
 	return at
 }
 
-// end returns how much of an attempt brought progress. All of one that ended well, or with a checkpoint, was useful.
+// end returns how much of an attempt brought progress. All of one that ended well was useful.
 func (p *progressClock) end(r *job.Result) time.Duration {
 	at := p.lastChange()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changed := p.sinceStart(at)
 	p.attempt = time.Time{}
-	useful := p.policy.Useful(time.Duration(r.After), changed)
-	if r.Cause == job.CauseDone || p.policy.Checkpointed(r) {
+	useful := p.policy.Useful(r, changed)
+	if r.Cause == job.CauseDone {
 		p.useful += time.Duration(r.Elapsed)
 	} else {
 		p.useful += useful

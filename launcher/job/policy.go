@@ -68,7 +68,7 @@ type Restarts struct {
 	// OnCodes are exit codes that mean "checkpointed": the job goes on, in a scheduler's queue or at once.
 	OnCodes []int
 	// ProgressFile is the path of a file or directory here whose change is progress. "": an attempt makes progress that
-	// runs for Window, or for DefaultProgress without one.
+	// runs for Window, or for DefaultProgress without one, or ends with a checkpoint after 10 s or a notice.
 	ProgressFile string
 }
 
@@ -82,6 +82,9 @@ const (
 const (
 	DefaultStalled  = 3
 	DefaultProgress = time.Minute
+	// checkpointProgress is how long an attempt that ends with a checkpoint of its own accord has to run, so that a job
+	// that only loads and saves is not restarted for ever.
+	checkpointProgress = 10 * time.Second
 )
 
 // RestartBudget counts restarts.
@@ -128,8 +131,14 @@ func (b *RestartBudget) Next(e AttemptEnd) (delay time.Duration, again bool) {
 		stalled, most = stalled+b.Requeues, cmp.Or(most, DefaultStalled)
 	}
 	if most > 0 && stalled > most {
-		e.GaveUp = fmt.Sprintf("no restart: %d attempts in a row without progress (--max-no-progress-restarts %d)", stalled,
-			most)
+		text := plural(b.stalled, "attempt") + " in a row without progress"
+		if stalled > b.stalled {
+			text += " after " + plural(b.Requeues, "requeue")
+		}
+		if checkpointed && b.ProgressFile == "" {
+			text += "; a checkpoint counts after " + round(Seconds(checkpointProgress))
+		}
+		e.GaveUp = fmt.Sprintf("no restart: %s (--max-no-progress-restarts %d)", text, most)
 		return 0, false
 	}
 	switch {
@@ -158,14 +167,21 @@ func (b *RestartBudget) Next(e AttemptEnd) (delay time.Duration, again bool) {
 	return min(delay, max(MaxDelay, b.Delay)), true
 }
 
-// Useful returns how much of an attempt of a duration brought progress. With ProgressFile, changed is how long after
-// the attempt's start it changed last, negative if it did not.
-func (r *Restarts) Useful(ran, changed time.Duration) time.Duration {
+// Useful returns how much of an attempt brought progress. With ProgressFile, changed is how long after the attempt's
+// start it changed last, negative if it did not.
+func (r *Restarts) Useful(e *Result, changed time.Duration) time.Duration {
+	ran, least := time.Duration(e.After), cmp.Or(r.Window, DefaultProgress)
+	if r.Checkpointed(e) {
+		ran, least = time.Duration(e.Elapsed), checkpointProgress
+		if e.Cause == CausePreempted { // it did not choose when to end
+			least = 0
+		}
+	}
 	switch {
 	case r.ProgressFile != "" && changed >= 0:
 		return max(min(changed, ran), 1)
-	case r.ProgressFile == "" && ran >= cmp.Or(r.Window, DefaultProgress):
-		return ran
+	case r.ProgressFile == "" && ran >= least:
+		return max(ran, 1)
 	}
 	return 0
 }
@@ -173,8 +189,8 @@ func (r *Restarts) Useful(ran, changed time.Duration) time.Duration {
 // Goodput is how well a job used its time.
 type Goodput struct {
 	Total Seconds `json:"total_seconds"` // from the start of the first attempt to the end of the last
-	// Lost is the time between attempts, and that of failed attempts after the last change of --progress-file or, without
-	// that option, all of those that ran for less than --restart-window (1m).
+	// Lost is the time between attempts, and that of attempts without a good end after the last change of --progress-file
+	// or, without that option, all of those without progress.
 	Lost Seconds `json:"lost_seconds"`
 	// Share is the rest of the total, from 0 to 1.
 	Share float64 `json:"goodput"`
@@ -204,7 +220,7 @@ type Attempt struct {
 	// Text explains a cause that is not a rank.
 	Text string `json:"text,omitempty"`
 	// Useful is how long it made progress: until the last change of --progress-file or, without that option, to its end if
-	// it ran for --restart-window (1m).
+	// it ran for --restart-window (1m) or, before a checkpoint, for 10 s or until a notice.
 	Useful Seconds `json:"useful_seconds,omitempty"`
 
 	how string

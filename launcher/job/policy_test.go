@@ -70,8 +70,11 @@ func TestNoProgress(t *testing.T) {
 // A checkpoint uses up no restarts. Without progress it does not go on for ever, and earlier runs count then.
 func TestCheckpoints(t *testing.T) {
 	b := RestartBudget{Restarts: Restarts{OnCodes: []int{85, 86}}}
+	var gaveUp string
 	again := func(cause Cause, code int, useful time.Duration) bool {
-		_, ok := b.Next(AttemptEnd{Result: &Result{Cause: cause, ExitCode: code, First: &Failure{}}, Useful: useful})
+		r := &Result{Cause: cause, ExitCode: code, First: &Failure{}}
+		_, ok := b.Next(AttemptEnd{Result: r, Useful: useful})
+		gaveUp = r.GaveUp
 		return ok
 	}
 	assert.False(t, again(CauseRank, 1, 0))
@@ -84,22 +87,36 @@ func TestCheckpoints(t *testing.T) {
 		assert.True(t, again(CauseRank, 86, 0))
 	}
 	assert.False(t, again(CauseRank, 86, 0))
+	assert.Equal(t, "no restart: 4 attempts in a row without progress; a checkpoint counts after 10s "+
+		"(--max-no-progress-restarts 3)", gaveUp)
 	b = RestartBudget{Restarts: b.Restarts, Requeues: DefaultStalled}
 	assert.True(t, again(CausePreempted, 85, time.Second))
-	assert.False(t, again(CausePreempted, 85, 0))
+	assert.False(t, again(CauseRank, 85, 0))
+	assert.Equal(t, "no restart: 1 attempt in a row without progress after 3 requeues; a checkpoint counts after 10s "+
+		"(--max-no-progress-restarts 3)", gaveUp)
 }
 
 func TestUseful(t *testing.T) {
-	r := Restarts{}
-	assert.Zero(t, r.Useful(DefaultProgress-1, 5))
-	assert.Equal(t, DefaultProgress, r.Useful(DefaultProgress, -1))
+	r := Restarts{OnCodes: []int{85}}
+	useful := func(cause Cause, code int, ran, changed time.Duration) time.Duration {
+		e := &Result{Cause: cause, ExitCode: code, First: &Failure{}, After: Seconds(ran), Elapsed: Seconds(ran)}
+		return r.Useful(e, changed)
+	}
+	failed := func(ran, changed time.Duration) time.Duration { return useful(CauseRank, 1, ran, changed) }
+	assert.Zero(t, failed(DefaultProgress-1, 5))
+	assert.Equal(t, DefaultProgress, failed(DefaultProgress, -1))
 	r.Window = time.Hour
-	assert.Zero(t, r.Useful(DefaultProgress, -1))
+	assert.Zero(t, failed(DefaultProgress, -1))
+	assert.Zero(t, useful(CauseRank, 85, checkpointProgress-1, -1), "a checkpoint of its own accord")
+	assert.Equal(t, checkpointProgress, useful(CauseRank, 85, checkpointProgress, -1))
+	assert.Equal(t, time.Second, useful(CausePreempted, 85, time.Second, -1))
+	assert.Zero(t, useful(CausePreempted, 1, time.Second, -1), "nothing was saved")
 	r.ProgressFile = "checkpoint"
-	assert.Zero(t, r.Useful(2*time.Hour, -1))
-	assert.Equal(t, time.Second, r.Useful(time.Minute, time.Second))
-	assert.Equal(t, time.Minute, r.Useful(time.Minute, time.Hour), "a file server's clock may be ahead")
-	assert.Positive(t, r.Useful(time.Minute, 0), "or behind")
+	assert.Zero(t, failed(2*time.Hour, -1))
+	assert.Zero(t, useful(CausePreempted, 85, 2*time.Hour, -1))
+	assert.Equal(t, time.Second, failed(time.Minute, time.Second))
+	assert.Equal(t, time.Minute, failed(time.Minute, time.Hour), "a file server's clock may be ahead")
+	assert.Positive(t, failed(time.Minute, 0), "or behind")
 	assert.Equal(t, "75 %, 30s of 2m lost", NewGoodput(2*time.Minute, 90*time.Second).String())
 }
 
