@@ -2,8 +2,8 @@ package peersocket
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -45,15 +45,23 @@ func (n *netlink) close() {
 	}
 }
 
-// query fills in the header of a request, sends it and returns the body of the answer.
-func (n *netlink) query(kind uint16, request, into []byte) ([]byte, error) {
+// send fills in the header of a request and sends it.
+func (n *netlink) send(kind, flags uint16, request []byte) error {
 	n.seq++
 	binary.NativeEndian.PutUint32(request[0:], uint32(len(request)))
 	binary.NativeEndian.PutUint16(request[4:], kind)
-	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST)
+	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST|flags)
 	binary.NativeEndian.PutUint32(request[8:], n.seq)
 	if _, err := unix.Write(n.fd, request); err != nil {
-		return nil, fmt.Errorf("ask the kernel: %w", err)
+		return fmt.Errorf("ask the kernel: %w", err)
+	}
+	return nil
+}
+
+// query sends a request and returns the body of the answer.
+func (n *netlink) query(kind uint16, request, into []byte) ([]byte, error) {
+	if err := n.send(kind, 0, request); err != nil {
+		return nil, err
 	}
 	for {
 		// raw, as the answer is there already
@@ -63,6 +71,55 @@ func (n *netlink) query(kind uint16, request, into []byte) ([]byte, error) {
 		}
 		if body, ours, err := parseAnswer(into[:size], n.seq); ours {
 			return body, err
+		}
+	}
+}
+
+// list sends a request for sockets and calls use for the body of each.
+func (n *netlink) list(request []byte, use func(body []byte)) error {
+	if err := n.send(sockDiagByFamily, unix.NLM_F_DUMP, request); err != nil {
+		return err
+	}
+	into := make([]byte, 64<<10) // the kernel sends half of that at once
+	for {
+		size, err := unix.Read(n.fd, into)
+		if err != nil {
+			return fmt.Errorf("read the kernel's list of sockets: %w", err)
+		}
+		if last, err := parseList(into[:size], use); last || err != nil {
+			return err
+		}
+	}
+}
+
+// parseList parses a part of the kernel's list.
+func parseList(part []byte, use func(body []byte)) (last bool, err error) {
+	messages, err := syscall.ParseNetlinkMessage(part)
+	if err != nil {
+		return false, fmt.Errorf("read the kernel's list of sockets: %w", err)
+	}
+	for _, m := range messages {
+		switch m.Header.Type {
+		case unix.NLMSG_DONE:
+			return true, nil
+		case unix.NLMSG_ERROR:
+			return false, fmt.Errorf("the kernel does not list sockets: %w", parseError(m.Data))
+		}
+		use(m.Data)
+	}
+	return false, nil
+}
+
+// attributes yields the kinds and values of attributes, up to a broken one.
+func attributes(list []byte) iter.Seq2[uint16, []byte] {
+	return func(yield func(kind uint16, value []byte) bool) {
+		for len(list) >= unix.SizeofRtAttr {
+			size := int(binary.NativeEndian.Uint16(list))
+			if size < unix.SizeofRtAttr || size > len(list) ||
+				!yield(binary.NativeEndian.Uint16(list[2:]), list[unix.SizeofRtAttr:size]) {
+				return
+			}
+			list = list[min((size+3)&^3, len(list)):] // they are padded
 		}
 	}
 }
@@ -80,67 +137,37 @@ func Traffic() (map[uint64]int64, error) {
 	}
 	bytes := map[uint64]int64{}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		if err := n.traffic(family, bytes); err != nil {
+		request := make([]byte, unix.NLMSG_HDRLEN+diagRequest)
+		b := request[unix.NLMSG_HDRLEN:]
+		b[0], b[1], b[2] = family, unix.IPPROTO_TCP, 1<<(sockDiagInfo-1)
+		binary.NativeEndian.PutUint32(b[4:], ^uint32(1<<unix.BPF_TCP_TIME_WAIT|1<<unix.BPF_TCP_LISTEN))
+		err := n.list(request, func(body []byte) {
+			if len(body) >= diagAnswer {
+				bytes[uint64(binary.NativeEndian.Uint32(body[answerInode:]))] += parseTraffic(body[diagAnswer:])
+			}
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
 	return bytes, nil
 }
 
-func (n *netlink) traffic(family byte, bytes map[uint64]int64) error {
-	var request [unix.NLMSG_HDRLEN + diagRequest]byte
-	binary.NativeEndian.PutUint32(request[0:], uint32(len(request)))
-	binary.NativeEndian.PutUint16(request[4:], sockDiagByFamily)
-	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
-	b := request[unix.NLMSG_HDRLEN:]
-	b[0], b[1], b[2] = family, unix.IPPROTO_TCP, 1<<(sockDiagInfo-1)
-	binary.NativeEndian.PutUint32(b[4:], ^uint32(1<<unix.BPF_TCP_TIME_WAIT|1<<unix.BPF_TCP_LISTEN))
-	if _, err := unix.Write(n.fd, request[:]); err != nil {
-		return fmt.Errorf("ask the kernel: %w", err)
-	}
-	into := make([]byte, 64<<10) // the kernel sends half of that at once
-	for {
-		size, err := unix.Read(n.fd, into)
-		if err != nil {
-			return fmt.Errorf("read the kernel's answer: %w", err)
-		}
-		messages, err := syscall.ParseNetlinkMessage(into[:size])
-		if err != nil {
-			return fmt.Errorf("read the kernel's answer: %w", err)
-		}
-		for _, m := range messages {
-			switch {
-			case m.Header.Type == unix.NLMSG_DONE:
-				return nil
-			case m.Header.Type == unix.NLMSG_ERROR:
-				return errors.New("the kernel does not list sockets")
-			case len(m.Data) >= diagAnswer:
-				bytes[uint64(binary.NativeEndian.Uint32(m.Data[answerInode:]))] += parseTraffic(m.Data[diagAnswer:])
-			}
-		}
-	}
-}
-
 // parseTraffic finds the numbers in attributes of struct inet_diag_msg; kernels before 4.1 do not have them.
-func parseTraffic(attributes []byte) int64 {
-	for len(attributes) >= unix.SizeofRtAttr {
-		size := int(binary.NativeEndian.Uint16(attributes))
-		if size < unix.SizeofRtAttr || size > len(attributes) {
-			break
-		}
-		var info unix.TCPInfo
-		if value := attributes[unix.SizeofRtAttr:size]; binary.NativeEndian.Uint16(attributes[2:]) == sockDiagInfo {
+func parseTraffic(list []byte) int64 {
+	for kind, value := range attributes(list) {
+		if kind == sockDiagInfo {
+			var info unix.TCPInfo
 			copy(unsafe.Slice((*byte)(unsafe.Pointer(&info)), unsafe.Sizeof(info)), value)
 			return int64(info.Bytes_acked + info.Bytes_received)
 		}
-		attributes = attributes[min((size+3)&^3, len(attributes)):]
 	}
 	return 0
 }
 
 // parseAnswer parses the answer to a request; ours is false for a late answer to an earlier one.
 func parseAnswer(message []byte, seq uint32) (body []byte, ours bool, err error) {
-	const header, errorSize = unix.NLMSG_HDRLEN, 4
+	const header = unix.NLMSG_HDRLEN
 	if len(message) < header {
 		return nil, true, fmt.Errorf("the kernel answered %d bytes", len(message))
 	}
@@ -155,10 +182,14 @@ func parseAnswer(message []byte, seq uint32) (body []byte, ours bool, err error)
 	if binary.NativeEndian.Uint16(message[4:]) != unix.NLMSG_ERROR {
 		return body, true, nil
 	}
-	if len(body) < errorSize {
-		return nil, true, fmt.Errorf("the kernel answered an error of %d bytes", len(body))
+	return nil, true, parseError(body)
+}
+
+func parseError(body []byte) error {
+	if len(body) < 4 {
+		return fmt.Errorf("the kernel answered an error of %d bytes", len(body))
 	}
-	return nil, true, unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
+	return unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
 }
 
 // The messages of sock_diag(7): struct inet_diag_req_v2 and struct inet_diag_msg.
