@@ -96,7 +96,6 @@ var (
 		"uint64",
 	}
 	benchReductions = []string{"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"}
-	benchBackends   = []string{"auto", "cpu", "nccl"}
 )
 
 // benchDTypeNames are names of element types in nccl-tests, NumPy and PyTorch.
@@ -126,7 +125,7 @@ func (o *benchOptions) options() []*option {
 func (o *benchOptions) workloadOptions() []option {
 	return []option{
 		{
-			Names: "operation", Value: "NAME", Choices: benchOperations,
+			Names: "operation", Value: "NAME", Choices: strings.Join(benchOperations, "|"),
 			Help: "measure NAME, such as allreduce, all_reduce_perf or MPI_Allreduce",
 			Set:  func(a dialect.Arg) error { return o.setOperation(a.Value) },
 		},
@@ -154,14 +153,14 @@ func (o *benchOptions) workloadOptions() []option {
 			Set:  dialect.Parsed(&o.Step, parseSize),
 		},
 		{
-			Names: "dtype datatype d", Value: "TYPE", Choices: benchDTypes,
+			Names: "dtype datatype d", Value: "TYPE", Choices: strings.Join(benchDTypes, "|"),
 			Help: "use elements of TYPE (float32)",
 			Set:  dialect.Parsed(&o.DType, parseDType),
 		},
 		{
-			Names: "op redop o", Value: "OP", Choices: benchReductions,
+			Names: "op redop o", Value: "OP", Choices: strings.Join(benchReductions, "|"),
 			Help: "reduce by OP (sum)",
-			Set:  dialect.Parsed(&o.Op, oneOf(benchReductions)),
+			Set:  lowered(dialect.Choice(&o.Op)),
 		},
 		{
 			Names: "root", Value: "RANK",
@@ -169,9 +168,9 @@ func (o *benchOptions) workloadOptions() []option {
 			Set:  dialect.Parsed(&o.Root, dialect.AtLeast(0)),
 		},
 		{
-			Names: "backend", Value: "NAME", Choices: benchBackends,
+			Names: "backend", Value: "NAME", Choices: "auto|cpu|nccl",
 			Help: "run the calls by auto, cpu or nccl (auto)",
-			Set:  dialect.Parsed(&o.Backend, oneOf(benchBackends)),
+			Set:  lowered(dialect.Choice(&o.Backend)),
 		},
 	}
 }
@@ -199,11 +198,9 @@ func (o *benchOptions) methodOptions() []option {
 			Set:   dialect.Switch(&o.Check),
 		},
 		{
-			Names: "c", Value: "0|1", Choices: []string{"0", "1"}, Attached: true,
+			Names: "c", Value: "0|1", Attached: true,
 			Help: "act as --check, as in nccl-tests",
-			Set: dialect.Parsed(&o.Check, func(value string) (bool, error) {
-				return value == "1", dialect.OneOf(value, "0", "1")
-			}),
+			Set:  dialect.Second(&o.Check),
 		},
 	}
 }
@@ -345,7 +342,7 @@ func (o *benchOptions) setDefaults() {
 		o.Op = benchReductions[0]
 	}
 	o.DType = cmp.Or(o.DType, benchDTypes[0])
-	o.Backend = cmp.Or(o.Backend, benchBackends[0])
+	o.Backend = cmp.Or(o.Backend, "auto")
 	o.PerSize = cmp.Or(o.PerSize, 100*time.Millisecond)
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,11 +29,12 @@ func logsCommand(c *commandLine) *command {
 			Names: "tail n", Value: "N", Set: dialect.Parsed(&r.Tail, parseNumber),
 			Help: "print the last N lines of each stream of each rank (60)",
 		}, option{
-			Names: "stream", Value: "NAME", Choices: []string{"stdout", "stderr"},
+			Names: "stream", Value: "NAME", Choices: "stdout|stderr",
 			Help: "print only stdout or stderr",
 			Set: func(a dialect.Arg) error {
-				r.stream = slices.Index([]string{"stdout", "stderr"}, a.Value) + 1
-				return dialect.OneOf(a.Value, "stdout", "stderr")
+				err := dialect.Index(&r.stream)(a)
+				r.stream++
+				return err
 			},
 		})...),
 	}, shownText, noJobText,

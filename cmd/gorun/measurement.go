@@ -175,11 +175,11 @@ func iterations(from string) string {
 	return n
 }
 
-// oneOf parses one of names, in any case.
-func oneOf(names []string) func(string) (string, error) {
-	return func(value string) (string, error) {
-		value = strings.ToLower(value)
-		return value, dialect.OneOf(value, names...)
+// lowered returns a setter that takes its value in any case.
+func lowered(set func(dialect.Arg) error) func(dialect.Arg) error {
+	return func(a dialect.Arg) error {
+		a.Value = strings.ToLower(a.Value)
+		return set(a)
 	}
 }
 

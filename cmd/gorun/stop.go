@@ -29,7 +29,7 @@ func stopCommand(c *commandLine) *command {
 			Names: "all", Set: dialect.Switch(&r.all),
 			Help: "stop all jobs of this user on this host",
 		}, option{
-			Names: "signal", Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"},
+			Names: "signal", Value: "NAME", Choices: "TERM|INT|HUP|KILL",
 			Help: "stop ranks by SIGINT, SIGHUP or KILL (SIGTERM)",
 			Set:  func(a dialect.Arg) error { return r.setSignal(a.Value) },
 		}, option{

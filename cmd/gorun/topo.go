@@ -40,7 +40,7 @@ func topoCommand(c *commandLine) *command {
 		Set:  dialect.Parsed(&o.ranks, dialect.ParseRanks),
 	}, {
 		Names: "nproc-per-node", Group: dialect.GroupRanks, Value: "N|auto|gpu|cpu",
-		Choices: []string{"auto", "gpu", "cpu"},
+		Choices: "auto|gpu|cpu",
 		Help:    "place N ranks, or one for each GPU or CPU (auto: GPU, else CPU)",
 		Set:     dialect.Parsed(&o.perNode, dialect.ParseCount),
 	}}
@@ -50,7 +50,7 @@ func topoCommand(c *commandLine) *command {
 		Help: "show the machine that --save wrote to DIR (this machine)",
 	}, option{
 		Names: "example", Value: "NAME", Set: dialect.Text(&o.example),
-		Choices: append(placement.Examples(), "list"),
+		Choices: strings.Join(append(placement.Examples(), "list"), "|"),
 		Help:    "show a typical machine; --example list names all",
 	}, option{
 		Names: "save", Value: "DIR", Dirs: true, Set: dialect.Text(&o.save),

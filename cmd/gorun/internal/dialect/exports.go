@@ -26,7 +26,7 @@ func (p *Line) displayComm(when string) func(Arg) error {
 
 func (p *Line) setBuffering(a Arg) error {
 	p.export(a, true, "OMPI_MCA_ompi_stream_buffering", a.Value)
-	return OneOf(a.Value, "0", "1", "2")
+	return Choice(new(string))(a)
 }
 
 // addExport exports a variable to all programs or to the current one. Options before a later program are its own;

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -132,8 +133,8 @@ type Option struct {
 	Group Group
 	// Value is the placeholder of the value; "" is a flag.
 	Value string
-	// Choices are values for completion; by default the lower-case words of Value.
-	Choices []string
+	// Choices are the values to choose from, with | between them; by default the lower-case words of Value.
+	Choices string
 	// Help says what the option does, without a full stop. In GroupRefused it says what to use instead.
 	Help string
 
@@ -177,12 +178,14 @@ func (o *Option) has(name string) bool {
 func (o *Option) TakesValue() bool { return o.Value != "" }
 
 func (o *Option) choices() []string {
-	if o.Choices != nil {
-		return o.Choices
-	}
-	return slices.DeleteFunc(strings.Split(o.Value, "|"), func(word string) bool {
-		return word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != ""
+	return slices.DeleteFunc(strings.Split(cmp.Or(o.Choices, o.Value), "|"), func(word string) bool {
+		return word == "" || word[0] == '-' || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""
 	})
+}
+
+func (o *Option) set(a Arg) error {
+	a.choices = o.choices
+	return o.Set(a)
 }
 
 // Refused reports whether the option is only known to be refused.

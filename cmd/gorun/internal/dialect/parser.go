@@ -238,7 +238,7 @@ func (p *Line) call(o *Option, a Arg) (err error) {
 	}
 	switch {
 	case !o.Refused():
-		return o.Set(a)
+		return o.set(a)
 	case o.TakesValue() || a.On:
 		return errors.New(p.dialect.ownName(o.refusal(a.Value)))
 	}

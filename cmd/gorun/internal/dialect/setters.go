@@ -13,6 +13,8 @@ type Arg struct {
 	Value string
 	On    bool   // of a flag
 	From  string // its source, as the user typed it: "-np 3", "GORUN_NP=3"
+
+	choices func() []string // those of the option
 }
 
 // optionValue is a value with the option or variable that gave it.
@@ -98,19 +100,30 @@ func Parsed[T any](into *T, parse func(string) (T, error)) func(Arg) error {
 	}
 }
 
-// Either returns a setter that takes one of two words, of which the second switches something on.
-func Either(into *bool, off, on string) func(Arg) error {
+// Choice returns a setter that takes one of the option's choices.
+func Choice(into *string) func(Arg) error {
 	return func(a Arg) error {
-		*into = a.Value == on
-		return OneOf(a.Value, off, on)
+		*into = a.Value
+		return OneOf(a.Value, a.choices()...)
 	}
 }
 
-// named returns a setter that takes a word and sets its index among all.
-func named[T ~uint8](into *T, all ...string) func(Arg) error {
+// Index returns a setter that sets the index of one of the option's choices.
+func Index[T ~uint8 | ~int](into *T) func(Arg) error {
 	return func(a Arg) error {
+		all := a.choices()
 		*into = T(max(slices.Index(all, a.Value), 0))
 		return OneOf(a.Value, all...)
+	}
+}
+
+// Second returns a setter that takes one of the option's two choices, of which the second switches something on.
+func Second(into *bool) func(Arg) error {
+	return func(a Arg) error {
+		choice := 0
+		err := Index(&choice)(a)
+		*into = choice == 1
+		return err
 	}
 }
 
@@ -139,7 +152,7 @@ func (p *Line) as(written, value string) func(Arg) error {
 		case with != "":
 			a.Value = strings.Replace(with, value, a.Value, 1)
 		}
-		return p.option(name).Set(a)
+		return p.option(name).set(a)
 	}
 }
 

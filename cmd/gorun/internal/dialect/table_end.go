@@ -45,7 +45,7 @@ func endTable(p *Line) []Option {
 		{
 			Names: "on-failure", Value: "stop|continue", Family: familyFailure,
 			Help: "stop or continue the other ranks if a rank fails (stop)",
-			Set:  Either(&spec.Policy.Continue, "stop", "continue"),
+			Set:  Second(&spec.Policy.Continue),
 		},
 		{
 			Names: "min-success", Value: "N", Set: Parsed(&spec.Policy.MinSuccess, AtLeast(1)),
@@ -54,7 +54,7 @@ func endTable(p *Line) []Option {
 		{
 			Names: "early-exit", Value: "allow|warn|fail",
 			Help: "react if a rank exits with 0 and others run 10 s longer (allow)",
-			Set:  named(&spec.Policy.EarlyExit, "allow", "warn", "fail"),
+			Set:  Index(&spec.Policy.EarlyExit),
 		},
 		{
 			Names: "hang-timeout", Value: "D", Set: Parsed(&spec.HangTimeout, ParseDuration),
@@ -62,11 +62,11 @@ func endTable(p *Line) []Option {
 		},
 		{
 			Names: "on-hang", Value: "stop|report|stop-busy",
-			Set:  named(&spec.OnHang, "stop", "report", "stop-busy"),
+			Set:  Index(&spec.OnHang),
 			Help: "stop after --hang-timeout, only report, or stop busy ranks, too (stop)",
 		},
 		{
-			Names: "cgroup", Value: "auto|off", Set: Either(&spec.NoCgroup, "auto", "off"),
+			Names: "cgroup", Value: "auto|off", Set: Second(&spec.NoCgroup),
 			Help: "run the job in a cgroup of its own where possible (auto)",
 		},
 		{

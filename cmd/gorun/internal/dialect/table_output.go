@@ -79,7 +79,7 @@ func (p *Line) displayOptions() []Option {
 			Help: "draw each node to standard error, as gorun topo does",
 		},
 		{
-			Names: "display", Value: "WHAT,...", Choices: []string{"map", "allocation", "bindings", "topo"},
+			Names: "display", Value: "WHAT,...", Choices: "map|allocation|bindings|topo",
 			Help: "print map, allocation, bindings or topo to standard error", Set: p.setDisplay,
 		},
 		{

@@ -23,7 +23,7 @@ func (p *Line) ownProgram() []Option {
 			Set: Text(&p.app.Dir), Help: "run ranks in DIR (the current directory)",
 		},
 		{
-			Names: "env-check", Value: "auto|off", Set: Either(&p.Spec.NoEnvCheck, "auto", "off"),
+			Names: "env-check", Value: "auto|off", Set: Second(&p.Spec.NoEnvCheck),
 			Help: "note variables of ranks that NCCL does not read (auto)",
 		},
 	})
@@ -57,7 +57,7 @@ func (p *Line) ownMeeting() []Option {
 			Help: "serve PMI at a port, for wrappers that close inherited descriptors",
 		},
 		{
-			Names: "world", Value: "job|app", Set: Either(&p.Spec.WorldPerApp, "job", "app"),
+			Names: "world", Value: "job|app", Set: Second(&p.Spec.WorldPerApp),
 			Help: "make one MPI_COMM_WORLD for the job or for each program (job)",
 		},
 	}
@@ -72,11 +72,11 @@ func (p *Line) ownOutput() []Option {
 		{
 			Names: "label", Value: "auto|always|never", Family: familyLabel,
 			Help: "put [rank] before lines (auto: on a terminal, with several ranks)",
-			Set:  named(&p.Spec.Output.Label, "auto", "always", "never"),
+			Set:  Index(&p.Spec.Output.Label),
 		},
 		{
 			Names: "log-layout", Value: "gorun|torchrun",
-			Help: "name files of --log-dir RANK.out or as torchrun does (gorun)", Set: p.setLogLayout,
+			Help: "name files of --log-dir RANK.out or as torchrun does (gorun)", Set: Choice(&p.output.layout),
 		},
 		{
 			Names: "pty", Set: Switch(&p.Spec.Output.PTY),
@@ -160,11 +160,6 @@ func (p *Line) setOffline(a Arg) error {
 	return nil
 }
 
-func (p *Line) setLogLayout(a Arg) error {
-	p.output.layout = a.Value
-	return OneOf(a.Value, "gorun", "torchrun")
-}
-
 func (p *Line) setReport(a Arg) error {
 	if p.DryRun && p.FromVariable() {
 		return nil // a plan has no end
@@ -173,7 +168,7 @@ func (p *Line) setReport(a Arg) error {
 }
 
 func (p *Line) setStore(a Arg) error {
-	err := named(&p.Spec.Store.Mode, "auto", "gorun", "rank0")(a)
+	err := Index(&p.Spec.Store.Mode)(a)
 	if a.Value == "auto" {
 		p.Spec.Store.Mode = p.dialect.store()
 	}
@@ -185,7 +180,7 @@ func (p *Line) setMPI(a Arg) error {
 	if strings.HasPrefix(a.Value, "pmix_v") {
 		a.Value = "pmix"
 	}
-	err := named(&p.Spec.MPI, "auto", "pmi1", "pmi2", "pmix", "none")(a)
+	err := Index(&p.Spec.MPI)(a)
 	p.Spec.MPIRequested, p.Spec.MPIWhy = p.Spec.MPI == job.MPIAuto, ""
 	return err
 }

@@ -4,8 +4,8 @@ package dialect
 func placeTable(p *Line) []Option {
 	return append(p.PlaceOptions(varGorun), inGroup(GroupPlaces, []Option{
 		{
-			Names: "bind-mem", Value: "POLICY", Choices: []string{"preferred", "bind", "interleave", "none"},
-			Family: familyMemory, Set: named(&p.Spec.Place.Memory, "preferred", "bind", "interleave", "none"),
+			Names: "bind-mem", Value: "POLICY", Choices: "preferred|bind|interleave|none",
+			Family: familyMemory, Set: Index(&p.Spec.Place.Memory),
 			Help: "set the memory policy: preferred, bind, interleave, none (preferred)",
 		},
 		{
@@ -24,21 +24,21 @@ func (p *Line) PlaceOptions(from Source) []Option {
 	rows := inGroup(GroupPlaces, []Option{
 		{
 			Names: "map-by", Value: "OBJECT", block: true, Family: familyMap, Set: p.setMapBy,
-			Choices: []string{"slot", "numa", "package", "core", "gpu", "nic"},
+			Choices: "slot|numa|package|core|gpu|nic",
 			Help:    "map ranks by slot, numa, package, core, gpu, nic or ppr:N:OBJECT",
 		},
 		{
 			Names: "bind-to", Value: "OBJECT", block: true, Family: familyBind, Set: p.setBindTo,
-			Choices: []string{"none", "hwthread", "core", "l2cache", "l3cache", "numa", "package"},
+			Choices: "none|hwthread|core|l2cache|l3cache|numa|package",
 			Help:    "bind ranks to none, hwthread, core, l2cache, l3cache, numa, package",
 		},
 		{
 			Names: "rank-by", Value: "OBJECT", block: true, Family: familyRank, Set: p.setRankBy,
-			Choices: []string{"fill", "span"},
+			Choices: "fill|span",
 			Help:    "number ranks by fill, span or an object of --map-by",
 		},
 		{
-			Names: "numa-binding", Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"},
+			Names: "numa-binding", Value: "MODE", Choices: "node|socket|exclusive|core-complex",
 			From: varBoth, block: true, Family: familyNUMA, Set: p.setNUMABinding,
 			Help: "bind ranks near their GPU: node, socket, exclusive, core-complex",
 		},

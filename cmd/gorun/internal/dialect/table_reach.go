@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gorun/launcher/hosts/engine"
@@ -71,7 +72,7 @@ func reachTable(p *Line) []Option {
 func nodesTable(p *Line) []Option {
 	return []Option{
 		{
-			Names: "engine", Group: GroupHosts, Value: "NAME", Choices: engine.Names(), Family: familyEngine,
+			Names: "engine", Group: GroupHosts, Value: "NAME", Choices: strings.Join(engine.Names(), "|"), Family: familyEngine,
 			Help: "use the job of resource manager NAME, or none (detected)", Set: p.engine.wanted.parsed(parseEngine),
 		},
 		{
@@ -99,7 +100,7 @@ func nodesTable(p *Line) []Option {
 		{
 			Names: "logs-to", Group: GroupOutput, Value: "node|head",
 			Help: "write log files on each node, or all of them on node 0 (node)",
-			Set:  Either(&p.Spec.Output.LogsToHead, "node", "head"),
+			Set:  Second(&p.Spec.Output.LogsToHead),
 		},
 	}
 }

@@ -26,7 +26,7 @@ func (p *Line) torchrunMeeting() []Option {
 		},
 		{
 			Names: "nproc-per-node", Group: GroupRanks, Value: "N|auto|gpu|cpu",
-			Choices: []string{"auto", "gpu", "cpu", "xpu"}, Family: FamilyCount, Set: p.setPerNode,
+			Choices: "auto|gpu|cpu|xpu", Family: FamilyCount, Set: p.setPerNode,
 			Help: "start N ranks on each node, or one for each device (auto: GPU or CPU)",
 		},
 	}, inGroup(GroupMeeting, []Option{
@@ -61,7 +61,7 @@ func (p *Line) torchrunProgram() []Option {
 		},
 		{
 			Names: "start-method", Value: "spawn|fork|forkserver",
-			Help: "gorun starts ranks by fork and exec", Set: named(new(uint8), "spawn", "fork", "forkserver"),
+			Help: "gorun starts ranks by fork and exec", Set: Choice(new(string)),
 		},
 		{Names: "event-log-handler", Value: "null", Set: p.setEventLog, Help: noEvents},
 	}), append(inGroup(GroupProgram, []Option{
@@ -228,9 +228,9 @@ func (p *Line) setRunID(a Arg) error {
 }
 
 func (p *Line) setCompletion(a Arg) error {
-	p.shell = a.Value
+	err := Choice(&p.shell)(a)
 	if a.Value == "tcsh" {
-		return errors.New("gorun has no completion for tcsh; there is bash, zsh and fish")
+		err = errors.New("gorun has no completion for tcsh; there is bash, zsh and fish")
 	}
-	return OneOf(a.Value, Shells...)
+	return err
 }

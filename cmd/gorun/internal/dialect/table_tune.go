@@ -20,7 +20,6 @@ func tuneTable(p *Line) []Option {
 
 // studyTable holds the assumptions of --tune textbook.
 func studyTable(p *Line) []Option {
-	networks := job.StudyNetworks()
 	return []Option{
 		{
 			Names: "model-size", Group: GroupMeeting, Value: "SIZE", From: NoVar,
@@ -28,9 +27,9 @@ func studyTable(p *Line) []Option {
 			Set:  Parsed(&p.Spec.Study.ModelBytes, ParseModelSize),
 		},
 		{
-			Names: "network", Group: GroupMeeting, Value: strings.Join(networks, "|"), Choices: networks, From: NoVar,
+			Names: "network", Group: GroupMeeting, Value: strings.Join(job.StudyNetworks(), "|"), From: NoVar,
 			Help: "assume this network for --tune textbook (one host: nvlink)",
-			Set:  Parsed(&p.Spec.Study.Network, func(value string) (string, error) { return value, OneOf(value, networks...) }),
+			Set:  Choice(&p.Spec.Study.Network),
 		},
 	}
 }
