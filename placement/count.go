@@ -326,11 +326,11 @@ func (r Request) checkSlots(counts Counts) error {
 	}
 	for node, n := range counts.PerNode {
 		if most := r.maxSlots(node); most > 0 && n > most {
-			return fmt.Errorf("%s: %s max-slots=%d of %s allows%s", reason, areMore(n, "rank"), most, r.nodeName(node),
+			return fmt.Errorf("%s: %s max-slots=%d of %s allows%s", reason, areMore(n), most, r.nodeName(node),
 				inParentheses(r.SlotsFrom))
 		}
 		if limited && node < len(r.Slots) && r.Slots[node] > 0 && n > r.Slots[node] {
-			return fmt.Errorf("%s: %s the %s of %s%s: --oversubscribe allows that", reason, areMore(n, "rank"),
+			return fmt.Errorf("%s: %s the %s of %s%s: --oversubscribe allows that", reason, areMore(n),
 				plural(r.Slots[node], "slot"), r.nodeName(node), inParentheses(r.SlotsFrom))
 		}
 	}

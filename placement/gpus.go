@@ -65,7 +65,7 @@ func (r Request) checkGPUs(node, ranks int, m Machine) error {
 			r.GPUsPerRank, verb(need), plural(need, "GPU"), r.nodeName(node), len(gpus), inParentheses(r.whyFewer(visible)))
 	}
 	if r.GPUs.given() && r.GPUsPerRank == 0 && ranks > len(gpus) && r.MapBy.Object != ByGPU {
-		return fmt.Errorf("%s: %s the %s of %s%s", r.GPUs, areMore(ranks, "rank"), plural(len(gpus), "GPU"), r.nodeName(node),
+		return fmt.Errorf("%s: %s the %s of %s%s", r.GPUs, areMore(ranks), plural(len(gpus), "GPU"), r.nodeName(node),
 			inParentheses(r.whyFewer(visible)))
 	}
 	return nil

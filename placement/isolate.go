@@ -119,7 +119,7 @@ func (r Request) checkIsolation(ranks []Rank, machines []Machine) error {
 				inParentheses(note))
 		case len(rank.GPUs) == 0:
 			return fmt.Errorf("--isolate-gpus: %s the %s of %s%s; with --map-by gpu ranks share them",
-				areMore(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), r.nodeName(rank.Node), inParentheses(note))
+				areMore(perNode[rank.Node]), plural(len(gpus), "GPU"), r.nodeName(rank.Node), inParentheses(note))
 		case len(rank.GPUs) > 1 && slices.ContainsFunc(rank.GPUs, isInstance):
 			return fmt.Errorf("--gpus-per-rank %d: CUDA shows a process only one MIG instance: use --gpus-per-rank 1",
 				r.GPUsPerRank)

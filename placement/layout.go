@@ -140,9 +140,9 @@ func (r Request) checkSubscription(node, n int, m Machine) error {
 	case !r.MapBy.NoOversubscribe:
 		return nil
 	case cpus > 0 && n > cpus:
-		return fmt.Errorf("%s: %s the %s of %s", r.MapBy, areMore(n, "rank"), plural(cpus, "CPU"), r.nodeName(node))
+		return fmt.Errorf("%s: %s the %s of %s", r.MapBy, areMore(n), plural(cpus, "CPU"), r.nodeName(node))
 	case r.hasSlots() && n > r.slots(node):
-		return fmt.Errorf("%s: %s the %s of %s%s", r.MapBy, areMore(n, "rank"), plural(r.slots(node), "slot"),
+		return fmt.Errorf("%s: %s the %s of %s%s", r.MapBy, areMore(n), plural(r.slots(node), "slot"),
 			r.nodeName(node), inParentheses(r.SlotsFrom))
 	}
 	return nil

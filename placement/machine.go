@@ -154,10 +154,9 @@ func (m Machine) CPUReason() string {
 	return plural(n, "CPU")
 }
 
-// areMore begins a sentence about too many of something: "1 rank is more than", "4 ranks are more
-// than".
-func areMore(n int, noun string) string {
-	return plural(n, noun) + " " + verb(n) + " more than"
+// areMore begins a sentence about too many ranks: "1 rank is more than", "4 ranks are more than".
+func areMore(ranks int) string {
+	return plural(ranks, "rank") + " " + verb(ranks) + " more than"
 }
 
 // verb returns "is" or "are" to match a number.

@@ -41,7 +41,7 @@ func (t *tree) mapTo(m MapBy, n int, gpus []GPU, gpusPerRank int) (mapping, erro
 		return mapping{}, err
 	}
 	if room := m.PPR * len(targets); m.PPR > 0 && n > room {
-		return mapping{}, fmt.Errorf("%s: %s %d on each of %s of %s: %d", m, areMore(n, "rank"), m.PPR,
+		return mapping{}, fmt.Errorf("%s: %s %d on each of %s of %s: %d", m, areMore(n), m.PPR,
 			m.Object.noun(len(targets)), t.name, room)
 	}
 	result := mapping{tree: t}

@@ -99,7 +99,7 @@ func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
 	}
 	for node, m := range machines {
 		if most := req.maxSlots(node); most > 0 && l.PerNode[node] > most {
-			return Layout{}, fmt.Errorf("%s: %s max-slots=%d of %s allows", f.From, areMore(l.PerNode[node], "rank"), most,
+			return Layout{}, fmt.Errorf("%s: %s max-slots=%d of %s allows", f.From, areMore(l.PerNode[node]), most,
 				req.nodeName(node))
 		}
 		if err := req.checkGPUs(node, l.PerNode[node], m); err != nil {
