@@ -90,6 +90,8 @@ func (h *head) sight() (signs []job.Signs, changed bool) {
 			if known && u.CPUTime >= 0 {
 				s.CPU = int(rate(int64(was.CPUTime), int64(u.CPUTime)) * 100 / int64(time.Second))
 				s.IO, s.TCP = rate(was.IO, u.IO), rate(was.TCP, u.TCP)
+				s.Main = int(rate(int64(was.MainCPU), int64(u.MainCPU)) / int64(time.Millisecond))
+				s.Runs, s.Received = rate(was.Runs, u.Runs), rate(60*was.Received, 60*u.Received)
 			}
 			changed = changed || !known || s.Store != (len(was.Keys) > 0) || (u.MPI == nil) != (was.MPI == nil)
 			if u.PID != 0 && u.CPUTime >= 0 { // else it has ended

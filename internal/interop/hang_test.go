@@ -186,37 +186,47 @@ func TestAJobThatGoesOnIsOnlyLookedAt(t *testing.T) {
 	assert.NotContains(t, got.stderr, "goroutine")
 }
 
-// The server's pauses are those of a slow network.
+// The server's pauses are those of a slow network. The kernel counts no bytes of Unix sockets.
 func TestASlowDownloadIsNoHang(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var server sync.WaitGroup
-	ended := make(chan struct{})
-	for range 2 {
-		server.Go(func() {
-			conn, err := l.Accept()
-			for err == nil {
-				_, err = conn.Write(make([]byte, 4<<10))
-				select {
-				case <-ended:
-					_ = conn.Close()
-					return
-				case <-time.After(100 * time.Millisecond):
-				}
+	for network, does := range map[string]string{"tcp": "use the network", "unix": "receive data"} {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen(network, map[string]string{
+				"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "socket"),
+			}[network])
+			require.NoError(t, err)
+			var server sync.WaitGroup
+			ended := make(chan struct{})
+			for range 2 {
+				server.Go(func() {
+					conn, err := l.Accept()
+					for err == nil {
+						_, err = conn.Write(make([]byte, 4<<10))
+						select {
+						case <-ended:
+							_ = conn.Close()
+							return
+						case <-time.After(100 * time.Millisecond):
+						}
+					}
+				})
 			}
+			r := gorun("--hang-timeout", hangTimeout, "-n", "2", "python3", "-c", `import socket, sys
+address = sys.argv[1]
+if address[0] == "/":
+    c = socket.socket(socket.AF_UNIX)
+    c.connect(address)
+else:
+    c = socket.create_connection(address.split(":"))
+while c.recv(4096): pass`, l.Addr().String()).start(t)
+			assert.True(t, r.until(t, &r.stderr, "this is no hang: all 2 ranks "+does, 1), "%s", r.stderr.String())
+			close(ended)
+			assert.Equal(t, 0, r.wait(t).code)
+			require.NoError(t, l.Close())
+			server.Wait()
 		})
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	r := gorun("--hang-timeout", hangTimeout, "-n", "2", "python3", "-c", `import socket, sys
-c = socket.create_connection(("127.0.0.1", sys.argv[1]))
-while c.recv(4096): pass`, port).start(t)
-	assert.True(t, r.until(t, &r.stderr, "this is no hang: all 2 ranks use the network", 1), "%s", r.stderr.String())
-	close(ended)
-	assert.Equal(t, 0, r.wait(t).code)
-	require.NoError(t, l.Close())
-	server.Wait()
 }
 
 // pythonHang waits for a lock in the main thread while another thread waits elsewhere. The handlers of signals make no

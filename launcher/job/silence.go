@@ -16,6 +16,10 @@ type Signs struct {
 	IO      int64 // bytes a second that it read and wrote, those of a disk nine times
 	TCP     int64 // bytes a second of its own connections
 	Network int64 // bytes a second that passed through its node's interfaces
+	// Main, Runs and Received are what its main thread did: CPU time in ms a second, how often a second it began to run,
+	// and how often a minute with data that it had waited for.
+	Main           int
+	Runs, Received int64
 	// Behind is where ranks wait that gorun's MPI servers or NCCL know to wait for others: "MPI_Init", "NCCL".
 	Behind string
 	// Collective is the function of a library for collectives in which its stack is; "": none, or nobody looked.
@@ -31,6 +35,11 @@ const (
 	workIO      = 64 << 10 // bytes a second
 	workTCP     = 8 << 10  // bytes a second: heartbeats of PyTorch, NCCL and others have less than 1 KiB/s
 	workNetwork = 1 << 20  // bytes a second, of the whole node
+	// Main threads have no watchdogs and hardly heartbeats. A program that waits for a flag or a child looks at it up to
+	// 20 times a second.
+	workMain     = 5 // ms a second
+	workRuns     = 50
+	workReceived = 30
 )
 
 // Kinds of what a rank does.
@@ -48,6 +57,8 @@ func (s *Signs) doing() (verb, rest string, kind int) {
 		return "use", "files", works
 	case s.TCP >= workTCP:
 		return "use", "the network", works
+	case s.Received >= workReceived:
+		return "receive", "data", works
 	case s.Input:
 		return "wait", "for standard input", works
 	case s.Behind != "":
@@ -58,8 +69,10 @@ func (s *Signs) doing() (verb, rest string, kind int) {
 		return "wait", "in " + s.Collective, sleeps
 	case s.GPU >= workGPU:
 		return "use", "GPUs", polls
-	case s.CPU >= workCPU:
-		return "compute", fmt.Sprintf("(%d %% CPU)", s.CPU), polls
+	case s.CPU >= workCPU, s.Main >= workMain:
+		return "compute", fmt.Sprintf("(%d %% CPU)", max(s.CPU, 1)), polls
+	case s.Runs >= workRuns:
+		return "poll", fmt.Sprintf("(%d times a second)", s.Runs), polls
 	case s.Store:
 		return "wait", "in the store", sleeps
 	}

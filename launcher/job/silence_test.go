@@ -33,6 +33,12 @@ func parseSigns(t *testing.T, text string) (ranks []Signs) {
 				s.IO = int64(number)
 			case "tcp":
 				s.TCP = int64(number)
+			case "main":
+				s.Main = number
+			case "runs":
+				s.Runs = int64(number)
+			case "received":
+				s.Received = int64(number)
 			case "net":
 				s.Network = int64(number)
 			case "behind":

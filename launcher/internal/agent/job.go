@@ -68,6 +68,7 @@ type processes struct {
 	group       *process.Group
 	cgroup      atomic.Pointer[cgroup.Group] // nil: none; read also while ranks are being started
 	oom         process.OOMKills
+	mains       process.MainThreads
 	bindNotices bindNotices
 }
 

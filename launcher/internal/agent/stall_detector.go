@@ -67,7 +67,7 @@ type cpuSample struct {
 }
 
 func sampleCPU(sessions []int) cpuSample {
-	used, err := process.Loads(sessions, nil)
+	used, err := process.Loads(sessions, nil, nil)
 	if err != nil {
 		used = nil
 	}

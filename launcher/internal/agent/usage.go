@@ -56,12 +56,14 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	}
 	var loads map[int]process.Load
 	var sockets map[uint64]int64
+	var mains *process.MainThreads
 	var err error
 	if request.Signs {
 		sockets, _ = peersocket.Traffic() // else what passes through the host's interfaces must do
+		mains = &j.mains
 	}
 	if request.Evidence == 0 { // which is wanted soon, and loads take all processes of the host
-		loads, err = process.Loads(j.rankPIDs(), sockets)
+		loads, err = process.Loads(j.rankPIDs(), sockets, mains)
 	}
 	m := wire.Used{Call: request.Call, At: time.Now()}
 	if request.Evidence > 0 && j.agent.cfg.Joined == nil { // no head reads files of a node that joined
@@ -95,6 +97,7 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 		}
 		if load, known := loads[u.PID]; known && err == nil && r.end.Load() == nil {
 			u.CPUTime, u.Memory, u.IO, u.TCP = load.CPU, load.Memory, load.IO, load.TCP
+			u.MainCPU, u.Runs, u.Received = load.Main.CPU, load.Main.Runs, load.Main.Received
 		}
 		m.Ranks = append(m.Ranks, u)
 	}

@@ -34,6 +34,7 @@ func init() {
 		"wait": waitRole, "leave": leaveRole, "cat": catRole, "deaf": deafRole, "tty": ttyRole,
 		"gate": gateRole, "launch": launchRole, "limited": limitedRole, "hushed": hushedRole, "many": manyRole,
 		"crowded": crowdedRole, "swap": swapRole, "talk": talkRole, "shell": shellRole,
+		"poll": pollRole,
 	}
 	roles[os.Args[2]](os.Args[3:])
 	os.Exit(0)
@@ -110,6 +111,27 @@ func leaveRole(args []string) {
 	}
 	for len(args) > 0 {
 		_, _ = unix.Poll(nil, -1)
+	}
+}
+
+// pollRole copies its stdin to stdout, in its main thread, which runs init. It waits in poll(2) or ppoll(2), for that
+// number of milliseconds at most.
+func pollRole(args []string) {
+	limit, buffer := number(args[1]), make([]byte, 64)
+	for {
+		in := []unix.PollFd{{Fd: 0, Events: unix.POLLIN}}
+		var ready int
+		if args[0] == "poll" {
+			ready, _ = unix.Poll(in, limit)
+		} else {
+			t := unix.NsecToTimespec(int64(limit) * 1e6)
+			ready, _ = unix.Ppoll(in, &t, nil)
+		}
+		if ready > 0 {
+			if n, _ := unix.Read(0, buffer); n > 0 {
+				_, _ = unix.Write(1, buffer[:n])
+			}
+		}
 	}
 }
 

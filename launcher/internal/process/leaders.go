@@ -63,24 +63,35 @@ func (p *parent) leavesWorkTo(child int) bool {
 // worker returns the child to which a process leaves the work: each (-1) if it is a shell, and the one that it waits
 // for if it is in wait4 or waitid, as unshare and perf are. 0: it works itself, or cannot be examined.
 func worker(pid int) int {
-	proc := "/proc/" + strconv.Itoa(pid)
-	if exe, err := os.Readlink(proc + "/exe"); err == nil && slices.Contains(shells, path.Base(exe)) {
+	exe, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+	if err == nil && slices.Contains(shells, path.Base(exe)) {
 		return -1
 	}
-	call, _ := os.ReadFile(proc + "/syscall") // "61 0xffffffff 0x7ffd…": number and arguments, or "running"
-	words := append(strings.Fields(string(call)), "", "", "")
-	argument := func(i int) int {
-		n, _ := strconv.ParseUint(words[1+i], 0, 64)
-		return int(int32(n)) // a pid_t
-	}
-	switch words[0] {
-	case strconv.Itoa(unix.SYS_WAIT4):
-		return cmp.Or(max(-1, argument(0)), -1) // below 1 it is a process group, or any child
-	case strconv.Itoa(unix.SYS_WAITID):
-		if argument(0) == unix.P_PID {
-			return argument(1)
+	switch number, argument := systemCall(pid); number {
+	case unix.SYS_WAIT4:
+		return cmp.Or(max(-1, int(int32(argument[0]))), -1) // below 1 it is a process group, or any child
+	case unix.SYS_WAITID:
+		if argument[0] == unix.P_PID {
+			return int(int32(argument[1]))
 		}
 		return -1
 	}
 	return 0
+}
+
+// systemCall returns the system call in which the main thread waits, and its arguments; -1: none that can be read.
+func systemCall(pid int) (number int, arguments [6]uint64) {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall") // needs the right to trace it
+	words := strings.Fields(string(text))                             // "61 0xffffffff 0x7ffd…", or "running"
+	if len(words) <= len(arguments) {
+		return -1, arguments
+	}
+	for i := range arguments {
+		arguments[i], _ = strconv.ParseUint(words[1+i], 0, 64)
+	}
+	number, err := strconv.Atoi(words[0])
+	if err != nil {
+		return -1, arguments
+	}
+	return number, arguments
 }

@@ -56,7 +56,7 @@ func TestHoldsSocket(t *testing.T) {
 
 	sockets := map[uint64]int64{inode: 4711, inode + 1<<40: 1}
 	session := cmd.Process.Pid
-	loads, err := Loads([]int{session}, sockets)
+	loads, err := Loads([]int{session}, sockets, nil)
 	require.NoError(t, err)
 	assert.EqualValues(t, 4711, loads[session].TCP, "a descendant has it in a session of its own")
 	assert.Equal(t, map[uint64]int64{inode + 1<<40: 1}, sockets)

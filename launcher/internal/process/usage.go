@@ -18,17 +18,19 @@ type Load struct {
 	// that waits for it in between transfers few.
 	IO int64
 	// TCP counts the bytes of the sockets that they have open, each once.
-	TCP int64
+	TCP  int64
+	Main MainThread
 }
 
 // Loads returns the usage of each session that has processes. sockets are the bytes of TCP sockets by inode; it removes
-// those that it finds.
-func Loads(sessions []int, sockets map[uint64]int64) (map[int]Load, error) {
+// those that it finds. main may be nil.
+func Loads(sessions []int, sockets map[uint64]int64, main *MainThreads) (map[int]Load, error) {
 	page := int64(os.Getpagesize())
 	loads, owners := make(map[int]Load, len(sessions)), make(map[int]int, len(sessions))
 	for _, s := range sessions {
 		owners[s] = s
 	}
+	leaders, leads := make(map[int][]Proc, len(sessions)), make(map[int]bool, len(sessions))
 	err := eachProcess(func(p Proc) { // parents before children, until pids wrap around
 		owner := cmp.Or(owners[p.SID], owners[p.PPID])
 		if owner == 0 {
@@ -40,7 +42,13 @@ func Loads(sessions []int, sockets map[uint64]int64) (map[int]Load, error) {
 			CPU: l.CPU + (p.CPU + p.ChildCPU).Duration(), Memory: l.Memory + p.Pages*page, IO: l.IO + p.io(),
 			TCP: l.TCP + p.takeFrom(sockets),
 		}
+		if main != nil && (p.PID == owner || leads[p.PPID] && LeavesWork(p.PPID)) {
+			leads[p.PID], leaders[owner] = true, append(leaders[owner], p)
+		}
 	})
+	if main != nil {
+		main.look(leaders, loads)
+	}
 	return loads, err
 }
 
