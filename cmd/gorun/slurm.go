@@ -6,7 +6,8 @@ import (
 	"gorun/cmd/gorun/internal/dialect"
 )
 
-// slurmRow is one of Slurm's options: its name, and perhaps a letter. value may be empty.
+// slurmRow describes an option of Slurm. names has its long name and, if there is one, its letter; value is "" for a
+// switch.
 type slurmRow struct{ names, value, help string }
 
 // optional is the value of an option that may have one after "=".
