@@ -55,8 +55,8 @@ func (d SSHD) Thaw() error {
 	return d.each(syscall.SIGCONT, func(p Process, listener int) bool { return p.HostPID == listener })
 }
 
-// each signals processes of sshd for which wanted is true, and waits until killed ones are reaped: before, a listener
-// still accepts connections while it is no longer listed.
+// each signals processes of sshd for which wanted is true, and waits until killed ones have closed their files: before,
+// a listener still accepts connections while it is no longer listed.
 func (d SSHD) each(sig syscall.Signal, wanted func(p Process, listener int) bool) error {
 	listener := d.set.listener(d.host)
 	var signalled []Process
@@ -68,9 +68,16 @@ func (d SSHD) each(sig syscall.Signal, wanted func(p Process, listener int) bool
 				err = errors.Join(err, d.set.Signal(d.host, p, sig))
 			}
 		}
-		left := slices.ContainsFunc(signalled, func(p Process) bool { return syscall.Kill(p.PID, 0) == nil })
-		return !left || sig != syscall.SIGKILL, err
+		return sig != syscall.SIGKILL || !slices.ContainsFunc(signalled, Process.endsAsSSHD), err
 	})
+}
+
+// endsAsSSHD reports whether a killed sshd has not ended yet. A zombie has closed its files.
+func (p Process) endsAsSSHD() bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID)) // "17 (sshd) S …"
+	_, rest, isSSHD := strings.Cut(string(stat), "(sshd")
+	_, state, _ := strings.Cut(rest, ") ")
+	return isSSHD && !strings.HasPrefix(state, "Z")
 }
 
 // Log returns the log of a host's sshd.
