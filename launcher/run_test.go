@@ -362,12 +362,13 @@ func TestCancelDuringRestartDelay(t *testing.T) {
 	assert.Equal(t, 143, r.ExitCode)
 }
 
-// The notice of the end leaves no time for an attempt. The job goes on in the scheduler's queue.
+// The notice of the end leaves no time for an attempt. The job goes on in the scheduler's queue, and a scheduler may end
+// the command that asks for that.
 func TestNoticeWhileNoRanksRun(t *testing.T) {
 	for attempts, ranks := range []string{"wait", "fail"} {
 		s := specOf(ranks, 2)
 		s.PreemptSignal, s.Restarts = "SIGUSR1", job.Restarts{Max: 1, Delay: time.Hour, OnCodes: []int{85}}
-		s.Scheduler = &engine.Scheduler{Job: "job 7", Requeue: []string{"true"}}
+		s.Scheduler = &engine.Scheduler{Job: "job 7", Requeue: [][]string{{"true"}, {"sh", "-c", "kill $$"}}[attempts]}
 		var signals chan<- os.Signal
 		r, stdout, _ := run(t, s, withSignals(func(ch chan<- os.Signal) {
 			if signals = ch; attempts == 0 {

@@ -2,8 +2,11 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"gorun/internal/printable"
@@ -22,9 +25,8 @@ func (c *call) askScheduler(argv []string) (string, error) {
 	cmd := child.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.WaitDelay = c.spec.Environ, time.Second
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		text := printable.Text(printable.Short(strings.TrimSpace(string(out))))
-		err = fmt.Errorf("%s: %s", text, printable.Error(err))
+	if text := strings.TrimSpace(string(out)); err != nil && text != "" {
+		err = fmt.Errorf("%s: %w", printable.Text(printable.Short(text)), err)
 	}
 	return string(out), err
 }
@@ -35,8 +37,9 @@ func (s *session) requeue(r *job.Result) bool {
 	if s.spec.Scheduler == nil {
 		return false
 	}
-	if _, err := s.askScheduler(s.spec.Scheduler.Requeue); err != nil {
-		text := s.spec.Scheduler.Job + " cannot be requeued: " + err.Error()
+	_, err := s.askScheduler(s.spec.Scheduler.Requeue)
+	if err != nil && !endedBySIGTERM(err) {
+		text := s.spec.Scheduler.Job + " cannot be requeued: " + printable.Error(err)
 		if r.Cause != job.CausePreempted {
 			s.settings.notify(text)
 			return false
@@ -46,6 +49,13 @@ func (s *session) requeue(r *job.Result) bool {
 	}
 	r.Requeued = s.spec.Scheduler.Job + " is in the queue again"
 	return true
+}
+
+// endedBySIGTERM tells whether SIGTERM ended a command. Slurm sends it to all processes of a job that it requeues, the
+// command that asked for it among them, often before that has its answer.
+func endedBySIGTERM(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return ok && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGTERM
 }
 
 // queryTimeLeft finds out, once, how long the scheduler leaves the job that it ends.
@@ -58,7 +68,7 @@ func (h *head) queryTimeLeft() {
 		for _, argv := range h.spec.Scheduler.Limits {
 			out, err := h.askScheduler(argv)
 			if err != nil {
-				h.settings.detail(strings.Join(argv, " ") + ": " + err.Error())
+				h.settings.detail(strings.Join(argv, " ") + ": " + printable.Error(err))
 			}
 			said = append(said, out)
 		}
