@@ -75,7 +75,8 @@ func rename(root, path string) error {
 		return err
 	}
 	fmt.Printf("The module path is %s, no longer %s: %d names changed in %d files.\n", path, old, names, files)
-	fmt.Println("`go vet ./...` checks it. The profile that gorun is compiled by has the old names: `make profile` measures again.")
+	fmt.Println("`go vet ./...` checks it. " +
+		"The profile that gorun is compiled by has the old names: `make profile` measures again.")
 	return nil
 }
 
