@@ -362,8 +362,8 @@ func TestCancelDuringRestartDelay(t *testing.T) {
 	assert.Equal(t, 143, r.ExitCode)
 }
 
-// The notice of the end leaves no time for an attempt. The job goes on in the scheduler's queue. A scheduler may end the
-// command that asks for that.
+// The notice of the end leaves no time for an attempt. The job goes on in the scheduler's queue. A scheduler may end
+// the command that asks for that.
 func TestNoticeWhileNoRanksRun(t *testing.T) {
 	for attempts, ranks := range []string{"wait", "fail"} {
 		s := specOf(ranks, 2)

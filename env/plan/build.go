@@ -77,10 +77,10 @@ type builder struct {
 
 func newBuilder(in Inputs) *builder {
 	b := &builder{
-		in: &in, index: make(map[string]int, len(in.Inherited)+len(rules)),
+		in: &in, index: make(map[string]int, len(in.Inherited)+len(rules())),
 		perNode: make([]int, len(in.Nodes)), onNode: make([]nodeVariables, len(in.Nodes)),
 	}
-	b.out.Common = make([]Variable, 0, len(in.Inherited)+len(rules))
+	b.out.Common = make([]Variable, 0, len(in.Inherited)+len(rules()))
 	b.first = slices.Repeat([]int{-1}, len(in.Nodes))
 	for rank, r := range in.Ranks {
 		if b.perNode[r.Node]++; b.first[r.Node] < 0 {

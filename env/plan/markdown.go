@@ -63,7 +63,7 @@ reasons; ` + "`--all`" + ` adds those for MPI and for gorun itself.
 
 // uniqueAnchors keeps the first anchor of a variable that several tables have.
 func uniqueAnchors(page string) string {
-	for _, r := range rules {
+	for _, r := range rules() {
 		before, after, _ := strings.Cut(page, anchor(r.Name))
 		if after != "" {
 			page = before + anchor(r.Name) + strings.ReplaceAll(after, anchor(r.Name), "")
@@ -181,7 +181,7 @@ func forwardTable(b *strings.Builder, head string, list []ForwardRule) {
 // ruleTable writes a table of the selected rules. head has the column titles.
 func ruleTable(b *strings.Builder, wanted func(*rule) bool, head ...string) {
 	var rows [][]string
-	for _, r := range rules {
+	for _, r := range rules() {
 		if !wanted(r) {
 			continue
 		}

@@ -49,7 +49,9 @@ type InWorld struct {
 
 // mpiRules are the rules for the variables of MPI libraries. They precede the patterns that remove an outer
 // launcher's variables.
-var mpiRules = slices.Concat(worldRules, pmiRules, pmixRules, openMPIRules)
+func mpiRules() []*rule {
+	return slices.Concat(worldRules(), pmiRules(), pmixRules(), openMPIRules())
+}
 
 // Conditions of rules for MPI.
 func (b *builder) offersMPI() bool { return b.in.MPI.Offered }
@@ -63,14 +65,16 @@ func (p view) worldLocalRank() string { return strconv.Itoa(p.own().MPI.LocalRan
 func (p view) worldLocalSize() string { return strconv.Itoa(p.own().MPI.LocalSize) }
 
 // worldRules apply to all MPI libraries.
-var worldRules = slices.Concat(
-	mpiRows(ClassIdentity, "gorun",
-		given(env.VarJobWorld, "`3/8`: the rank in its MPI_COMM_WORLD and size of that MPI_COMM_WORLD",
-			"marks gorun's MPI variables, so that those of an mpirun within a rank differ", ofRank,
-			func(p view) string { return p.worldRank() + "/" + p.worldSize() }),
-	),
-	mpiRows(ClassSetting, "GNU Fortran",
-		given("GFORTRAN_UNBUFFERED_PRECONNECTED", "`y`", "Fortran's last output is not lost, as under mpiexec", ofJob,
-			always("y")),
-	),
-)
+func worldRules() []*rule {
+	return slices.Concat(
+		mpiRows(ClassIdentity, "gorun",
+			given(env.VarJobWorld, "`3/8`: the rank in its MPI_COMM_WORLD and size of that MPI_COMM_WORLD",
+				"marks gorun's MPI variables, so that those of an mpirun within a rank differ", ofRank,
+				func(p view) string { return p.worldRank() + "/" + p.worldSize() }),
+		),
+		mpiRows(ClassSetting, "GNU Fortran",
+			given("GFORTRAN_UNBUFFERED_PRECONNECTED", "`y`", "Fortran's last output is not lost, as under mpiexec", ofJob,
+				always("y")),
+		),
+	)
+}

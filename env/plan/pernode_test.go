@@ -51,7 +51,7 @@ func TestValuesOfNodes(t *testing.T) {
 
 // eachRankAsked builds the environment as if no rule had a common value for a node.
 func eachRankAsked(t *testing.T, in Inputs) Environment {
-	for _, r := range rules {
+	for _, r := range rules() {
 		before := *r
 		if r.differs == ofNode {
 			r.differs = ofRank
@@ -64,7 +64,7 @@ func eachRankAsked(t *testing.T, in Inputs) Environment {
 // Build computes a node's value for only one of its ranks.
 func TestNodesAreAskedOnce(t *testing.T) {
 	in, asked := nodesJob(2, 1), 0
-	for _, r := range rules {
+	for _, r := range rules() {
 		if r.differs != ofNode {
 			continue
 		}
@@ -74,7 +74,7 @@ func TestNodesAreAskedOnce(t *testing.T) {
 	}
 	build(t, in)
 	perNode := 0
-	for _, r := range rules {
+	for _, r := range rules() {
 		if r.differs == ofNode {
 			perNode++
 		}

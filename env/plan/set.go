@@ -97,7 +97,7 @@ func (b *builder) set() {
 	b.findOrder()
 	b.rdma = b.overHosts()
 	var varying []setting
-	for _, r := range rules {
+	for _, r := range rules() {
 		if r.value == nil || b.userWins(r) && b.has(r.Name) || !b.applies(r) || r.level != "" && !b.tunes(r) {
 			continue
 		}

@@ -168,7 +168,7 @@ func TestSettings(t *testing.T) {
 
 // The user's settings take precedence from any source and with any facts.
 func TestUsersSettingsWin(t *testing.T) {
-	for _, r := range tunedRules {
+	for _, r := range tunedRules() {
 		name := r.Name
 		in := example(t, "dgx-h100")
 		networks[4].make(&in)
@@ -190,7 +190,7 @@ func TestUsersSettingsWin(t *testing.T) {
 
 // Every setting that gorun makes is known, current, and no default.
 func TestSettingsExist(t *testing.T) {
-	for _, r := range tunedRules {
+	for _, r := range tunedRules() {
 		v, ok := nccl.Lookup(r.Name)
 		require.True(t, ok, r.Name)
 		assert.True(t, v.Alive(), v.Name)

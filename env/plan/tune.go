@@ -68,7 +68,7 @@ func (b *builder) inConf(r *rule, rank int) bool {
 
 // leftAlone lists settings that gorun would have made, and settings that others make without need.
 func (b *builder) leftAlone() {
-	for _, r := range rules {
+	for _, r := range rules() {
 		if r.value == nil || r.level == "" || !b.tunes(r) {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
@@ -32,50 +33,52 @@ const (
 )
 
 // commandsOf are the commands of PMI-1 (false) and of PMI-2, which come in frames (true).
-var commandsOf = map[bool]map[string]command{
-	false: {
-		"initack": {"initack", anonymous, (*session).initack},
-		"init":    {"response_to_init", identified, (*session).init},
-		"singinit": {"", anonymous, func(*session, request) (string, error) {
-			return "", malformed("a program that gorun did not start requests singinit, which gorun does not " +
-				"support: start it with gorun")
-		}},
-		"abort": {"", identified, (*session).abort},
-		"get_maxes": {reply: "maxes", handle: fixedReply("kvsname_max", strconv.Itoa(kvsNameMax), "keylen_max",
-			strconv.Itoa(keyMax), "vallen_max", strconv.Itoa(valueMax), "rc", "0")},
-		"get_appnum":        {reply: "appnum", handle: (*session).appNumber},
-		"get_my_kvsname":    {reply: "my_kvsname", handle: (*session).worldName},
-		"get_universe_size": {reply: "universe_size", handle: (*session).universe},
-		"get_ranks2hosts":   {handle: (*session).ranksToHosts},
-		"put":               {reply: "put_result", handle: (*session).put},
-		"get":               {reply: "get_result", handle: (*session).get},
-		"barrier_in":        {reply: "barrier_out", handle: (*session).barrierIn},
-		"publish_name":      {reply: "publish_result", handle: (*session).name},
-		"lookup_name":       {reply: "lookup_result", handle: (*session).name},
-		"unpublish_name":    {reply: "unpublish_result", handle: (*session).name},
-		"spawn":             {reply: "spawn_result", handle: (*session).spawn},
-		"finalize":          {reply: "finalize_ack", handle: (*session).finalize},
-	},
-	true: inFrames(map[string]command{
-		"fullinit":         {stage: anonymous, handle: (*session).fullInit},
-		"abort":            {stage: identified, handle: (*session).abort},
-		"job-getid":        {handle: (*session).worldName},
-		"job-connect":      {handle: (*session).connect},
-		"job-disconnect":   {handle: (*session).connect},
-		"info-getjobattr":  {handle: (*session).jobAttribute},
-		"info-putnodeattr": {handle: (*session).nodeAttribute},
-		"info-getnodeattr": {handle: (*session).nodeAttribute},
-		"kvs-put":          {handle: (*session).put},
-		"kvs-get":          {handle: (*session).get},
-		"kvs-fence":        {handle: (*session).fence},
-		"ring":             {handle: (*session).ring},
-		"name-publish":     {handle: (*session).name},
-		"name-lookup":      {handle: (*session).name},
-		"name-unpublish":   {handle: (*session).name},
-		"spawn":            {handle: (*session).spawn},
-		"finalize":         {handle: (*session).finalize},
-	}),
-}
+var commandsOf = sync.OnceValue(func() map[bool]map[string]command {
+	return map[bool]map[string]command{
+		false: {
+			"initack": {"initack", anonymous, (*session).initack},
+			"init":    {"response_to_init", identified, (*session).init},
+			"singinit": {"", anonymous, func(*session, request) (string, error) {
+				return "", malformed("a program that gorun did not start requests singinit, which gorun does not " +
+					"support: start it with gorun")
+			}},
+			"abort": {"", identified, (*session).abort},
+			"get_maxes": {reply: "maxes", handle: fixedReply("kvsname_max", strconv.Itoa(kvsNameMax), "keylen_max",
+				strconv.Itoa(keyMax), "vallen_max", strconv.Itoa(valueMax), "rc", "0")},
+			"get_appnum":        {reply: "appnum", handle: (*session).appNumber},
+			"get_my_kvsname":    {reply: "my_kvsname", handle: (*session).worldName},
+			"get_universe_size": {reply: "universe_size", handle: (*session).universe},
+			"get_ranks2hosts":   {handle: (*session).ranksToHosts},
+			"put":               {reply: "put_result", handle: (*session).put},
+			"get":               {reply: "get_result", handle: (*session).get},
+			"barrier_in":        {reply: "barrier_out", handle: (*session).barrierIn},
+			"publish_name":      {reply: "publish_result", handle: (*session).name},
+			"lookup_name":       {reply: "lookup_result", handle: (*session).name},
+			"unpublish_name":    {reply: "unpublish_result", handle: (*session).name},
+			"spawn":             {reply: "spawn_result", handle: (*session).spawn},
+			"finalize":          {reply: "finalize_ack", handle: (*session).finalize},
+		},
+		true: inFrames(map[string]command{
+			"fullinit":         {stage: anonymous, handle: (*session).fullInit},
+			"abort":            {stage: identified, handle: (*session).abort},
+			"job-getid":        {handle: (*session).worldName},
+			"job-connect":      {handle: (*session).connect},
+			"job-disconnect":   {handle: (*session).connect},
+			"info-getjobattr":  {handle: (*session).jobAttribute},
+			"info-putnodeattr": {handle: (*session).nodeAttribute},
+			"info-getnodeattr": {handle: (*session).nodeAttribute},
+			"kvs-put":          {handle: (*session).put},
+			"kvs-get":          {handle: (*session).get},
+			"kvs-fence":        {handle: (*session).fence},
+			"ring":             {handle: (*session).ring},
+			"name-publish":     {handle: (*session).name},
+			"name-lookup":      {handle: (*session).name},
+			"name-unpublish":   {handle: (*session).name},
+			"spawn":            {handle: (*session).spawn},
+			"finalize":         {handle: (*session).finalize},
+		}),
+	}
+})
 
 // inFrames names the replies as PMI-2 does.
 func inFrames(commands map[string]command) map[string]command {
@@ -93,7 +96,7 @@ func (c *session) handle(q request) error {
 	if q.framed {
 		version, identifies = 2, "fullinit"
 	}
-	cmd, known := commandsOf[q.framed][name]
+	cmd, known := commandsOf()[q.framed][name]
 	switch {
 	case cmd.stage == anonymous && known:
 	case c.p.Rank == world.AllRanks && (name != "init" || q.get("pmi_version") == "1"):

@@ -41,7 +41,7 @@ type handler func(s *Server, q *request, d *decoder) func() status
 const replied status = 1
 
 // handlers serve the commands. The reply to any other is statusNotSupported.
-var handlers = map[command]handler{
+var handlers = [256]handler{
 	commandJobInfo:          (*Server).jobInfo,
 	commandAbort:            (*Server).abort,
 	commandCommit:           (*Server).commit,
