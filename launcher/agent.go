@@ -6,11 +6,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"gorun/internal/version"
 	"gorun/launcher/internal/agent"
-	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/reach/gather"
 	"gorun/launcher/internal/reach/remote"
 	"gorun/launcher/internal/wire"
@@ -53,13 +51,11 @@ func JoinAgent(in *os.File, file string, o Options) error {
 	if err != nil {
 		return err
 	}
-	cfg.Link, cfg.Engine = socketOf(conn), agent.EngineSignalsAgents
+	cfg.Engine = agent.EngineSignalsAgents
 	if invitation.Signals {
 		cfg.Engine = agent.EngineSignalsAll
 	}
-	err = agent.Serve(wire.NewLink(reach.Queued(conn)), cfg)
-	// the head is done
-	if remote.IsEnd(err) {
+	if err = agent.ServeConn(conn, cfg); remote.IsEnd(err) { // the head is done
 		return nil
 	}
 	return err
@@ -92,13 +88,4 @@ func removeBrought(i *gather.Invitation) {
 	if err == nil && i.Brought != "" && filepath.Base(own) == i.Brought {
 		_ = os.Remove(own)
 	}
-}
-
-// socketOf returns the socket of a connection, encrypted or not.
-func socketOf(conn net.Conn) syscall.Conn {
-	if encrypted, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = encrypted.NetConn()
-	}
-	socket, _ := conn.(syscall.Conn)
-	return socket
 }

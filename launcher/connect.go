@@ -100,18 +100,14 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 		b := &breakableStream{ReadWriteCloser: w.stream}
 		w.stream, n.breakLink = b, func() { b.broken.Store(true) }
 	}
-	n.setLink(wire.NewLink(reach.Queued(w.stream)), kind)
-	s.traceFrames(n)
 	n.end, n.copied = w.end, w.copied
-	n.listen()
+	s.attach(n, wire.NewLink(reach.Queued(w.stream)), kind)
 	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
 }
 
 // serveLocally runs an agent in this process.
 func (s *session) serveLocally(n *node) {
 	head, side := reach.Local()
-	n.setLink(head, wire.PeerLocal)
-	s.traceFrames(n)
 	n.served = make(chan error, 1)
 	cfg := s.agentConfig()
 	cfg.Health = s.health
@@ -122,6 +118,14 @@ func (s *session) serveLocally(n *node) {
 		cfg.Settled = s.monitor.agentSettled
 	}
 	go func() { n.served <- agent.Serve(side, cfg) }()
+	s.attach(n, head, wire.PeerLocal)
+}
+
+// attach gives a node the link to its agent, restricts what the agent may send by its kind, and starts to read it.
+func (c *call) attach(n *node, link *wire.Link, kind wire.Peer) {
+	n.link, n.kind = link, kind
+	link.Guard(kind)
+	c.traceFrames(n)
 	n.listen()
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -27,14 +28,16 @@ const AgentJoinWord = "join"
 type engineAgents struct {
 	*gather.Gathering
 	names      []string
-	job        string // for messages: "Slurm job 17"
-	title      string // "Slurm"
+	conns      []net.Conn // by name
+	failed     error      // why they did not connect
+	job        string     // for messages: "Slurm job 17"
+	title      string     // "Slurm"
 	preemption *preemption
 	endingSeen chan struct{} // closed when the resource manager begins to end the job
 	once       sync.Once
 }
 
-// gatherByEngine starts the command.
+// gatherByEngine starts the command and waits for the agents.
 func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	cfg := gather.Config{
 		Start: *s.spec.Reach.Engine, Addrs: ownAddresses(), Environ: s.spec.Environ, Dir: s.sharedDir(),
@@ -66,19 +69,17 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	if s.spec.MinNodes > 0 {
 		cfg.NodeFailed = s.loseByEngine
 	}
-	s.engine.Gathering = gather.Start(ctx, cfg)
 	s.settings.reacher = s.engine
+	s.engine.Gathering, s.engine.conns, s.engine.failed = gather.Start(ctx, cfg)
 	return nil
 }
 
-// The gathering has its own timeout.
 func (e *engineAgents) reach(_ context.Context, h hosts.Host) (agentStream, error) {
-	node := slices.Index(e.names, h.Name)
-	conn, err := e.Wait(node)
-	if err != nil {
-		return agentStream{}, err
+	if e.failed != nil {
+		return agentStream{}, e.failed
 	}
-	return agentStream{stream: conn, end: func() string { return cmp.Or(e.LastMessage(node), e.ExitText()) }}, nil
+	node := slices.Index(e.names, h.Name)
+	return agentStream{stream: e.conns[node], end: func() string { return cmp.Or(e.LastMessage(node), e.ExitText()) }}, nil
 }
 
 func (e *engineAgents) close() { e.Close() }
@@ -86,7 +87,7 @@ func (e *engineAgents) close() { e.Close() }
 // explain replaces the nodes' errors by that of the gathering if it failed.
 func (e *engineAgents) explain(err error) error {
 	var failed *gather.Error
-	if err == nil || !errors.As(e.err(), &failed) {
+	if err == nil || !errors.As(e.failed, &failed) {
 		return err
 	}
 	text := failed.Text
@@ -98,11 +99,6 @@ func (e *engineAgents) explain(err error) error {
 		text = hosts.NodeList(names) + ": " + text
 	}
 	return &Error{Code: job.ExitLauncher, Text: printable.Text(text), Hint: printable.Text(failed.Hint)}
-}
-
-func (e *engineAgents) err() error {
-	_, err := e.Wait(0)
-	return err
 }
 
 // loseByEngine drops a node that the resource manager takes away from the job, whose agent may still run.

@@ -188,14 +188,15 @@ func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
 		n := &node{index: i, host: hosts.Host{Name: fmt.Sprintf("node%d", i), Slots: 1}, name: fmt.Sprintf("node%d", i)}
 		n.notify = func(string) {}
 		head, far := net2()
-		n.setLink(wire.NewLink(reach.Queued(head)), wire.PeerSSH)
+		n.link, n.kind = wire.NewLink(reach.Queued(head)), wire.PeerSSH
 		a := &fakeAgent{
 			madeUp: sleeper(wire.NewLink(far), i), stream: far, attack: never, job: j, received: map[wire.Type]int{},
 		}
 		if i == 2 {
-			n.setLink(n.link, kind)
+			n.kind = kind
 			n.joined = kind == wire.PeerJoined || kind == wire.PeerUnauthenticated
 		}
+		n.link.Guard(n.kind)
 		s.spec.Hosts = append(s.spec.Hosts, n.host)
 		s.nodes = append(s.nodes, n)
 		j.agents = append(j.agents, a)

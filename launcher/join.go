@@ -130,16 +130,14 @@ func (s *session) addMembers(members []*join.Member) error {
 }
 
 func (s *session) newMember(m *join.Member) *node {
-	n := &node{host: hosts.Host{Name: printable.Text(m.Hello.Host), Address: m.Hello.Addr}, joined: true}
+	n := &node{host: hosts.Host{Name: printable.Text(m.Host), Address: m.Addr}, joined: true}
 	if n.name = n.host.Name; s.spec.IsTask() {
-		n.host.Name = cmp.Or(printable.Text(m.Hello.NodeID), n.host.Name)
+		n.host.Name = cmp.Or(printable.Text(m.NodeID), n.host.Name)
 		n.name = fmt.Sprintf("rank %d's gorun on %s", len(s.nodes), n.host.Name)
 	}
 	n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
 	n.notify = func(text string) { s.settings.notify(n.name + ": " + text) }
-	n.setLink(wire.NewLink(reach.Queued(m.Conn)), s.memberKind())
-	s.traceFrames(n)
-	n.listen()
+	s.attach(n, wire.NewLink(reach.Queued(m.Conn)), s.memberKind())
 	return n
 }
 
@@ -230,15 +228,13 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	if s.spec.IsTask() {
 		s.displayRank(&cfg)
 	}
-	cfg.Link = socketOf(j.Conn)
-	link := wire.NewLink(reach.Queued(j.Conn))
-	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
+	defer context.AfterFunc(ctx, func() { _ = j.Conn.Close() })()
 	over := make(chan struct{})
 	defer close(over)
 	s.signals.hold()
 	s.signals.listen()
 	go s.forwardSignals(signals, over)
-	err := agent.Serve(link, cfg)
+	err := agent.ServeConn(j.Conn, cfg)
 	end, ok := errors.AsType[*agent.OverError](err)
 	if !ok {
 		lost := failure(fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLostText(err))))
@@ -384,11 +380,9 @@ func (s *session) announce(r *Result, err error) {
 	}
 	_ = s.forEach(func(n *node) error {
 		if n.joined && n.link.Send(&over) == nil {
-			timer := time.NewTimer(closeLimit)
-			defer timer.Stop()
 			select {
 			case <-n.lost:
-			case <-timer.C:
+			case <-time.After(closeLimit):
 			}
 		}
 		return nil

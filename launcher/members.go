@@ -121,10 +121,8 @@ func (s *session) awaitMembers(ctx context.Context) error {
 
 // pause waits for a time, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

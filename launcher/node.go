@@ -21,7 +21,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// node is a node of the job, with the link to its agent. After setLink, fields that are not atomic
+// node is a node of the job, with the link to its agent. After attach, fields that are not atomic
 // or guarded belong to the session's goroutine, and err to whoever has seen lost closed.
 type node struct {
 	number int // in the plan
@@ -63,12 +63,6 @@ type node struct {
 	suspended        atomic.Bool  // by a resource manager: silence means nothing
 	abandoned        atomic.Value // a string: the reason
 	clock            clock
-}
-
-// setLink sets the link to an agent and restricts what the agent may send by its kind.
-func (n *node) setLink(link *wire.Link, kind wire.Peer) {
-	n.link, n.kind = link, kind
-	link.Guard(kind)
 }
 
 // traceFrames implements WithFrames.
@@ -295,11 +289,9 @@ func (n *node) closeLink() {
 		defer close(closed)
 		_ = n.link.Close()
 	}()
-	timer := time.NewTimer(closeLimit)
-	defer timer.Stop()
 	select {
 	case <-closed:
-	case <-timer.C:
+	case <-time.After(closeLimit):
 	}
 }
 

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"io"
+	"net"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +40,16 @@ func ServeStreams(in, out *os.File, c Config) error {
 		return nil
 	}
 	return err
+}
+
+// ServeConn is Serve for a launcher at the other end of a connection, encrypted or not.
+func ServeConn(conn net.Conn, c Config) error {
+	socket := conn
+	if encrypted, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		socket = encrypted.NetConn()
+	}
+	c.Link, _ = socket.(syscall.Conn)
+	return Serve(wire.NewLink(reach.Queued(conn)), c)
 }
 
 // WithoutToken removes the secret of joining nodes: neither ranks nor programs that reach hosts may get it.

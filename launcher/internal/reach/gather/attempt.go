@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
+	"slices"
 
 	"gorun/internal/printable"
 	"gorun/launcher/internal/reach/join"
@@ -20,22 +20,20 @@ type attempt struct {
 	head             *join.Head
 	command          *command
 	removeInvitation func()
-	refused          chan error // why an agent that proved the token was turned away; ends the attempt
-
-	mu      sync.Mutex
-	arrived []bool // by node
+	ctx              context.Context
+	end              context.CancelCauseFunc // ends ctx, such as by an *Error about an agent that proved the token
+	missing          []int                   // ranks without an agent at the end of ctx
 }
 
-func newAttempt(cfg *Config, broadcast bool, report func(message)) (*attempt, error) {
-	a := &attempt{
-		cfg: cfg, token: make([]byte, 32), refused: make(chan error, 1), arrived: make([]bool, len(cfg.Nodes)),
-	}
+func newAttempt(ctx context.Context, cfg *Config, broadcast bool, report func(message)) (*attempt, error) {
+	a := &attempt{cfg: cfg, token: make([]byte, 32)}
+	a.ctx, a.end = context.WithCancelCause(ctx)
 	rand.Read(a.token) // never fails
 	var err error
 	a.head, err = join.Listen(context.Background(), join.Config{
 		Secret: a.token, Timeout: 2 * cfg.Timeout, // cfg.Timeout ends the attempt first
 		Self:       join.Hello{Version: cfg.Version, NumNodes: cfg.numNodes()},
-		AssignRank: a.assignRank, OnChange: a.setArrived,
+		AssignRank: a.assignRank, OnChange: func(rank int, here bool) { cfg.Arrived(rank-1, here) },
 	})
 	if err != nil {
 		return nil, err
@@ -47,40 +45,35 @@ func newAttempt(cfg *Config, broadcast bool, report func(message)) (*attempt, er
 	a.command, a.removeInvitation, err = startCommand(cfg, invitation, broadcast, report)
 	if err != nil {
 		_ = a.head.Close()
-		return nil, err
 	}
-	return a, nil
+	return a, err
 }
 
 // numNodes counts the agents and the head, which is node 0.
 func (c *Config) numNodes() int { return len(c.Nodes) + 1 }
 
-// wait returns the agents' connections by node, or errEnded, errRefused, the cause of ctx or an
-// *Error about an agent that was turned away.
-func (a *attempt) wait(ctx context.Context) ([]net.Conn, error) {
-	complete, cause := make(chan struct{}), make(chan error, 1)
+// wait returns the agents' connections by node, or errEnded, errRefused or the cause of ctx.
+func (a *attempt) wait() ([]net.Conn, error) {
+	defer a.removeInvitation()
+	closed := make(chan struct{})
 	go func() {
-		var err error
+		defer close(closed)
 		select {
-		case err = <-a.refused:
 		case <-a.command.failed:
-			err = errRefused
+			a.end(errRefused)
 		case <-a.command.finished:
-			err = errEnded
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-complete:
+			a.end(errEnded)
+		case <-a.ctx.Done():
 		}
+		a.missing = a.head.Missing()
 		_ = a.head.Close()
-		cause <- err
 	}()
 	members, err := a.head.Wait(context.Background())
-	close(complete)
-	closed := <-cause
+	a.end(err)
+	<-closed
 	if err != nil {
-		return nil, cmp.Or(closed, err)
+		return nil, context.Cause(a.ctx)
 	}
-	a.removeInvitation()
 	conns := make([]net.Conn, len(members))
 	for i, m := range members {
 		conns[i] = m.Conn
@@ -105,12 +98,8 @@ func (a *attempt) explain(err error) error {
 		if text := a.command.log.mostTelling(); text != "" {
 			e.Text += ": " + text
 		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		for node, arrived := range a.arrived {
-			if !arrived {
-				e.Missing = append(e.Missing, node)
-			}
+		for _, rank := range a.missing {
+			e.Missing = append(e.Missing, rank-1)
 		}
 		return e
 	case errEnded, errRefused:
@@ -119,42 +108,22 @@ func (a *attempt) explain(err error) error {
 	return &Error{Text: printable.Text(err.Error())}
 }
 
-// close disconnects all agents whose connections wait has not returned.
-func (a *attempt) close() {
-	_ = a.head.Close()
-	a.removeInvitation()
-}
-
 // assignRank returns the rank that package join gives an agent: its node's index plus 1.
-func (a *attempt) assignRank(h *join.Hello) (rank int, refusal string) {
+func (a *attempt) assignRank(h *join.Hello, here []*join.Member) (rank int, refusal string) {
 	node, name := find(a.cfg.Nodes, cmp.Or(h.NodeID, h.Host)), nodeName(h)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var e *Error
+	e := &Error{}
 	switch {
 	case h.Version != a.cfg.Version:
-		e = &Error{
-			Text: fmt.Sprintf("gorun on %s is version %s, this one is %s", name,
-				printable.Text(printable.Short(h.Version)), a.cfg.Version), broadcastHelps: true,
-			Hint: "install the same gorun at the same path on all hosts",
-		}
+		e.Text = fmt.Sprintf("gorun on %s is version %s, this one is %s", name,
+			printable.Text(printable.Short(h.Version)), a.cfg.Version)
+		e.Hint, e.broadcastHelps = "install the same gorun at the same path on all hosts", true
 	case node < 0:
-		e = &Error{Text: fmt.Sprintf("an agent connected from %s, which is not a host of this job", name)}
-	case a.arrived[node]:
-		e = &Error{Text: fmt.Sprintf("two agents connected from %s", name)}
+		e.Text = fmt.Sprintf("an agent connected from %s, which is not a host of this job", name)
+	case slices.ContainsFunc(here, func(m *join.Member) bool { return m.NodeRank == node+1 }):
+		e.Text = fmt.Sprintf("two agents connected from %s", name)
 	default:
 		return node + 1, ""
 	}
-	select {
-	case a.refused <- e:
-	default:
-	}
+	a.end(e)
 	return 0, e.Text
-}
-
-func (a *attempt) setArrived(rank int, arrived bool) {
-	a.mu.Lock()
-	a.arrived[rank-1] = arrived
-	a.mu.Unlock()
-	a.cfg.Arrived(rank-1, arrived)
 }

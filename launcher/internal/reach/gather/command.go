@@ -98,11 +98,9 @@ func (c *command) readOutput() {
 		}
 	}()
 	<-c.Program.Ended
-	timer := time.NewTimer(outputGrace)
-	defer timer.Stop()
 	select {
 	case <-read:
-	case <-timer.C:
+	case <-time.After(outputGrace):
 	}
 	_ = c.Out.Close()
 	<-read
@@ -143,12 +141,10 @@ func (c *command) end(limit time.Duration) {
 }
 
 func (c *command) finishes(limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-c.finished:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 		return false
 	}
 }

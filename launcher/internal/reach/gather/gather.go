@@ -60,25 +60,19 @@ func (e *Error) Error() string { return e.Text }
 // goroutine.
 type Gathering struct {
 	cfg     Config
-	settled chan struct{} // closed when all agents are connected, or have failed
-	conns   []net.Conn    // by node, once settled
-	err     error         // once settled
+	command *command // of the last attempt
 
 	mu          sync.Mutex
-	current     *attempt
-	closed      bool
 	ending      ending
 	endingKnown chan struct{}
 }
 
-// Start starts the command and returns without waiting for agents.
-func Start(ctx context.Context, cfg Config) *Gathering {
-	g := &Gathering{cfg: cfg, settled: make(chan struct{}), endingKnown: make(chan struct{})}
-	go func() {
-		defer close(g.settled)
-		g.conns, g.err = g.gather(ctx)
-	}()
-	return g
+// Start starts the command, and returns the agents' connections by node once all are connected. An error is an *Error.
+// Close ends the command.
+func Start(ctx context.Context, cfg Config) (*Gathering, []net.Conn, error) {
+	g := &Gathering{cfg: cfg, endingKnown: make(chan struct{})}
+	conns, err := g.gather(ctx)
+	return g, conns, err
 }
 
 // gather runs the command, once more without --overlap for an old srun, and once more with a copy
@@ -107,62 +101,27 @@ func (g *Gathering) gather(ctx context.Context) ([]net.Conn, error) {
 
 // try runs the command once. On success it keeps running until Close.
 func (g *Gathering) try(ctx context.Context, broadcast bool) ([]net.Conn, error) {
-	a, err := g.start(broadcast)
+	a, err := newAttempt(ctx, &g.cfg, broadcast, g.receive)
 	if err != nil {
-		return nil, err
+		return nil, &Error{Text: printable.Text(err.Error())}
 	}
-	conns, err := a.wait(ctx)
+	g.command = a.command
+	conns, err := a.wait()
 	if err != nil {
-		a.close()
 		a.command.end(0)
 		return nil, a.explain(err)
 	}
 	return conns, nil
 }
 
-func (g *Gathering) start(broadcast bool) (*attempt, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return nil, &Error{Text: "stopped"}
-	}
-	a, err := newAttempt(&g.cfg, broadcast, g.receive)
-	if err != nil {
-		return nil, &Error{Text: printable.Text(err.Error())}
-	}
-	g.current = a
-	return a, nil
-}
-
-// Wait waits until all agents are connected and returns the connection to a node's.
-func (g *Gathering) Wait(node int) (net.Conn, error) {
-	<-g.settled
-	if g.err != nil {
-		return nil, g.err
-	}
-	return g.conns[node], nil
-}
-
-// command returns the command of the last attempt, nil before the first.
-func (g *Gathering) command() *command {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.current == nil {
-		return nil
-	}
-	return g.current.command
-}
-
 // LastMessage returns the last message of the engine or of an agent about a node, "" for none.
-// Call it after Wait has succeeded.
-func (g *Gathering) LastMessage(node int) string { return g.command().log.last(g.cfg.Nodes[node]) }
+func (g *Gathering) LastMessage(node int) string { return g.command.log.last(g.cfg.Nodes[node]) }
 
-// ExitText describes how the command ended, "" while it runs. Call it after Wait has succeeded.
+// ExitText describes how the command ended, "" while it runs.
 func (g *Gathering) ExitText() string {
-	c := g.command()
 	select {
-	case <-c.Program.Ended:
-		return c.name + ", which started the agents, has ended (" + c.exitStatus() + ")"
+	case <-g.command.Ended:
+		return g.command.name + ", which started the agents, has ended (" + g.command.exitStatus() + ")"
 	default:
 		return ""
 	}
@@ -195,13 +154,11 @@ func (g *Gathering) receive(m message) {
 // Ending returns why the engine ends the job, such as "time limit", or "" if that is unknown. It
 // waits up to limit for the engine to report it, but not past the end of the command.
 func (g *Gathering) Ending(limit time.Duration) string {
-	if c := g.command(); c != nil && limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
+	if limit > 0 {
 		select {
 		case <-g.endingKnown:
-		case <-c.finished:
-		case <-timer.C:
+		case <-g.command.finished:
+		case <-time.After(limit):
 		}
 	}
 	g.mu.Lock()
@@ -215,13 +172,7 @@ const EndLimit = 5 * time.Second
 // Close waits for the command, which ends when the agents' connections are closed, and kills it
 // after EndLimit.
 func (g *Gathering) Close() {
-	g.mu.Lock()
-	g.closed = true
-	a := g.current
-	g.mu.Unlock()
-	if a != nil {
-		a.close()
-		a.command.end(EndLimit)
+	if g.command != nil { // it could be started
+		g.command.end(EndLimit)
 	}
-	<-g.settled
 }

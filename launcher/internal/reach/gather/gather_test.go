@@ -23,37 +23,39 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// gathering starts a command that prints nothing. The test itself dials as the agents, with the invitation.
-func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation, <-chan bool) {
+// gathering starts a command that prints nothing. The test itself dials as the agents, with the invitation. wait waits
+// for them as Start does.
+func gathering(t *testing.T, nodes ...string) (wait func() ([]net.Conn, error), i *Invitation, arrivals <-chan bool) {
 	t.Helper()
 	arrived := make(chan bool, 8)
-	cfg := Config{
+	cfg := &Config{
 		// until standard input ends
 		Start: engine.Start{Once: []string{"/bin/sh", "-c", "read -r line; read -r end; exit 0"}},
 		Agent: []string{"sh"}, Nodes: nodes, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute,
 		Version: "v",
 		Arrived: func(_ int, a bool) { arrived <- a }, Detail: func(string) {},
 	}
-	g := &Gathering{cfg: cfg, settled: make(chan struct{}), endingKnown: make(chan struct{})}
-	a, err := newAttempt(&g.cfg, false, func(message) {})
+	a, err := newAttempt(context.Background(), cfg, false, func(message) {})
 	require.NoError(t, err)
-	g.current = a
+	settled := make(chan struct{})
+	var conns []net.Conn
 	go func() {
-		defer close(g.settled)
-		g.conns, g.err = a.wait(context.Background())
+		defer close(settled)
+		conns, err = a.wait()
 	}()
-	i := &Invitation{
+	i = &Invitation{
 		Token: a.token, Addrs: cfg.Addrs, Port: int(a.head.Addr().Port()), NumNodes: cfg.numNodes(), Within: time.Minute,
 		NodeIDs: []string{"NODE"},
 	}
 	t.Cleanup(func() {
 		_ = a.command.In.Close()
-		g.Close()
-		for _, c := range g.conns {
+		a.command.end(EndLimit)
+		<-settled
+		for _, c := range conns {
 			_ = c.Close()
 		}
 	})
-	return g, i, arrived
+	return func() ([]net.Conn, error) { <-settled; return conns, err }, i, arrived
 }
 
 // dial connects an agent of a node.
@@ -68,7 +70,7 @@ func dial(t *testing.T, i *Invitation, node string) (net.Conn, error) {
 
 func TestUnauthenticatedConnections(t *testing.T) {
 	r := testneeds.Rand(t)
-	g, i, _ := gathering(t, "n1")
+	wait, i, _ := gathering(t, "n1")
 	where := netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String()
 	for range testneeds.Count(50, 500) {
 		c, err := net.Dial("tcp", where)
@@ -92,7 +94,7 @@ func TestUnauthenticatedConnections(t *testing.T) {
 	_, err := dial(t, &other, "n1")
 	require.ErrorContains(t, err, "cannot reach the launcher")
 	require.NoError(t, dialAs(t, i, "n1", "v"))
-	_, err = g.Wait(0)
+	_, err = wait()
 	require.NoError(t, err)
 }
 
@@ -108,7 +110,7 @@ func dialAs(t *testing.T, i *Invitation, node, version string) error {
 
 // Connections are in the order of nodes, whoever dialed first; an agent that hung up may dial again.
 func TestAgentsInAnyOrder(t *testing.T) {
-	g, i, arrived := gathering(t, "n1", "n2")
+	wait, i, arrived := gathering(t, "n1", "n2")
 	ctx, cancel := context.WithCancel(t.Context())
 	lost := make(chan error, 1)
 	go func() {
@@ -124,17 +126,16 @@ func TestAgentsInAnyOrder(t *testing.T) {
 	require.True(t, <-arrived)
 	require.NoError(t, dialAs(t, i, "n1", "v"))
 	require.NoError(t, <-again)
-	first, err := g.Wait(0)
+	conns, err := wait()
 	require.NoError(t, err)
-	second, err := g.Wait(1)
-	require.NoError(t, err)
-	require.NotEqual(t, first, second)
+	require.Len(t, conns, 2)
+	require.NotEqual(t, conns[0], conns[1])
 }
 
 func TestAnotherVersionIsRefused(t *testing.T) {
-	g, i, _ := gathering(t, "n1")
+	wait, i, _ := gathering(t, "n1")
 	require.ErrorContains(t, dialAs(t, i, "n1", "w"), "gorun on n1 is version w, this one is v")
-	_, err := g.Wait(0)
+	_, err := wait()
 	require.ErrorContains(t, err, "version w")
 }
 
@@ -240,13 +241,12 @@ func TestSrunWithoutOverlap(t *testing.T) {
 echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n1: no way"; echo "srun: error: ` +
 		`n1: task 0: Exited with exit code 125"; exit 7`
 	var details []string
-	g := Start(t.Context(), Config{
+	g, _, err := Start(t.Context(), Config{
 		Start: engine.Start{Once: []string{"sh", "-c", script, "/usr/bin/srun", "--overlap", "-n1"}},
 		Agent: []string{"agent"}, Nodes: []string{"n1"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
 		Timeout: time.Minute,
 		Arrived: func(int, bool) {}, Detail: func(text string) { details = append(details, text) },
 	})
-	_, err := g.Wait(0)
 	g.Close()
 	require.EqualError(t, err, "srun ended before all agents connected (exit code 7): gorun: n1: no way; srun: error: "+
 		"n1: task 0: Exited with exit code 125")

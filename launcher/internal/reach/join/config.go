@@ -27,9 +27,9 @@ type Config struct {
 	Addrs []netip.Addr
 	// NoRetry, once closed, stops Dial from trying again: node 0 may be gone.
 	NoRetry <-chan struct{}
-	// AssignRank gives a node that has proved the token its rank, or refuses it. Nil: nodes choose their ranks, or are
-	// numbered.
-	AssignRank func(h *Hello) (nodeRank int, refusal string)
+	// AssignRank gives a node that has proved the token its rank, or refuses it; here are those that have joined. It is
+	// called with a lock held. Nil: nodes choose their ranks, or are numbered.
+	AssignRank func(h *Hello, here []*Member) (nodeRank int, refusal string)
 	// OnChange reports each node that joins, and with false each that leaves again. It is called with a lock held.
 	OnChange func(nodeRank int, here bool)
 	// Secret is the content of the nodes' token, 32 bytes; nil without a token.

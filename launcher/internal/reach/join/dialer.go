@@ -22,16 +22,8 @@ import (
 type Membership struct {
 	// Conn is the stream to node 0: TLS where there is a token.
 	Conn net.Conn
-	// NodeRank is this node's rank.
-	NodeRank int
-	// Host is node 0's own name, which may hold control bytes.
-	Host string
-	// IsInsecure says that node 0 has proved nothing: there is no secret, and it may be on another host or belong to
-	// another user.
-	IsInsecure bool
-	// Ended says that the job has ended, with Code, while this node waited for a place in it.
-	Ended bool
-	Code  int
+	// Welcome is node 0's answer. Its texts may hold control bytes.
+	Welcome
 }
 
 // RefusedError reports that node 0 does not accept this node. Trying again would not help.
@@ -174,6 +166,10 @@ func (d *dialer) tryPort(ctx context.Context, port int, failed func()) (o outcom
 		if err == nil {
 			return outcome{membership: membership}
 		}
+		refused, isRefusal := errors.AsType[*RefusedError](err)
+		if isRefusal && d.cfg.Addrs == nil { // else connectAny names the address
+			refused.Endpoint = d.cfg.addrAt(port)
+		}
 		if fatal := d.fatal(err, &unknown, &started); fatal != nil {
 			return outcome{fatal: fatal}
 		}
@@ -181,7 +177,7 @@ func (d *dialer) tryPort(ctx context.Context, port int, failed func()) (o outcom
 			o.last = err // later errors only say that time is up
 		}
 		failed()
-		isTelling := port == d.cfg.Port || isRefused(err) // only the first port is expected to answer
+		isTelling := port == d.cfg.Port || isRefusal // only the first port is expected to answer
 		if isTelling && time.Since(began) >= noticeDelay/2 && ctx.Err() == nil {
 			d.waitsForHead.Do(func() {
 				limit := d.cfg.limit()
@@ -274,14 +270,14 @@ func (d *dialer) attempt(ctx context.Context, port int) (*Membership, error) {
 	}
 	var c net.Conn
 	if d.cfg.Addrs == nil {
-		c, err = d.connect(ctx, d.cfg.addrAt(port), config, port)
+		c, err = d.connect(ctx, d.cfg.addrAt(port), config)
 	} else {
 		c, err = d.connectAny(ctx, config, port)
 	}
 	if err != nil {
 		return nil, err
 	}
-	membership, err := d.handshake(ctx, c, port)
+	membership, err := d.handshake(ctx, c)
 	if err == nil {
 		return membership, nil
 	}
@@ -293,13 +289,13 @@ func (d *dialer) attempt(ctx context.Context, port int) (*Membership, error) {
 }
 
 // connect returns a connection whose peer has proved the token, if there is one.
-func (d *dialer) connect(ctx context.Context, address string, config *tls.Config, port int) (net.Conn, error) {
+func (d *dialer) connect(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
 	raw, err := d.dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	_ = raw.SetDeadline(time.Now().Add(dialTimeout))
-	c, err := d.secure(ctx, raw, config, port)
+	c, err := secure(ctx, raw, config)
 	if err != nil {
 		raw.Close()
 	}
@@ -307,7 +303,7 @@ func (d *dialer) connect(ctx context.Context, address string, config *tls.Config
 }
 
 // secure authenticates both ends by the token, if there is one.
-func (d *dialer) secure(ctx context.Context, raw net.Conn, config *tls.Config, port int) (net.Conn, error) {
+func secure(ctx context.Context, raw net.Conn, config *tls.Config) (net.Conn, error) {
 	if config == nil {
 		return raw, nil
 	}
@@ -317,9 +313,9 @@ func (d *dialer) secure(ctx context.Context, raw net.Conn, config *tls.Config, p
 	case err == nil:
 		return c, nil
 	case isTokenMismatch(err):
-		return nil, d.refusedByOther(port, otherToken)
+		return nil, refusedByOther(otherToken)
 	case isPlainAnswer(err):
-		return nil, d.refusedByOther(port, noToken)
+		return nil, refusedByOther(noToken)
 	}
 	return nil, err
 }
@@ -341,7 +337,7 @@ func (d *dialer) connectAny(parent context.Context, config *tls.Config, port int
 		go func() {
 			address := netip.AddrPortFrom(addr, uint16(port)).String()
 			pause(time.Duration(i)*addrInterval, ctx.Done(), nil)
-			conn, err := d.connect(ctx, address, config, port)
+			conn, err := d.connect(ctx, address, config)
 			if err != nil {
 				err = errors.New(address + ": " + describe(err))
 			}
@@ -379,13 +375,13 @@ func agentError(err error) error {
 }
 
 // handshake sends the hello and waits for the welcome.
-func (d *dialer) handshake(ctx context.Context, c net.Conn, port int) (*Membership, error) {
+func (d *dialer) handshake(ctx context.Context, c net.Conn) (*Membership, error) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	err := writeMessage(c, &d.cfg.Self)
 	var membership *Membership
 	if err == nil {
 		_ = c.SetDeadline(time.Time{})
-		membership, err = d.awaitWelcome(c, port)
+		membership, err = d.awaitWelcome(c)
 	}
 	switch ended := !stop(); {
 	case ended && err == nil:
@@ -397,7 +393,7 @@ func (d *dialer) handshake(ctx context.Context, c net.Conn, port int) (*Membersh
 }
 
 // awaitWelcome waits for node 0's answer, which comes when all nodes have joined.
-func (d *dialer) awaitWelcome(c net.Conn, port int) (*Membership, error) {
+func (d *dialer) awaitWelcome(c net.Conn) (*Membership, error) {
 	foreign := make(chan error, 1)
 	notice := time.AfterFunc(noticeDelay, func() {
 		err := d.checkOwner(c)
@@ -409,14 +405,14 @@ func (d *dialer) awaitWelcome(c net.Conn, port int) (*Membership, error) {
 		d.waitsForNodes.Do(d.notifyWaiting)
 	})
 	defer notice.Stop()
-	w, err := d.readWelcome(c, port)
+	w, err := readWelcome(c)
 	if err == nil && w.Waits && d.cfg.Self.MinNodes > 0 {
 		notice.Stop()
-		w, err = d.awaitPlace(c, port)
+		w, err = d.awaitPlace(c)
 	}
 	select {
 	case err := <-foreign:
-		return nil, d.foreignError(port, err)
+		return nil, foreignError(err)
 	default:
 	}
 	own := d.cfg.Self.NodeRank
@@ -426,24 +422,24 @@ func (d *dialer) awaitWelcome(c net.Conn, port int) (*Membership, error) {
 	case err != nil:
 		return nil, err
 	case w.Ended && d.cfg.Self.MinNodes > 0:
-		return &Membership{Conn: c, Host: w.Host, Ended: true, Code: w.Code}, nil
+		return &Membership{c, *w}, nil
 	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || own >= 0 && w.NodeRank != own:
-		return nil, d.refused(port, w.Host, fmt.Sprintf("it assigns the invalid node rank %d to this node", w.NodeRank))
+		return nil, refused(w.Host, fmt.Sprintf("it assigns the invalid node rank %d to this node", w.NodeRank))
 	}
 	if err := d.checkOwner(c); err != nil { // not before the answer: until then the connection may not be accepted
-		return nil, d.foreignError(port, err)
+		return nil, foreignError(err)
 	}
-	return &Membership{Conn: c, NodeRank: w.NodeRank, Host: w.Host, IsInsecure: d.cfg.isInsecure()}, nil
+	return &Membership{c, *w}, nil
 }
 
 // awaitPlace waits until the job, which runs, has a place for this node, or ends.
-func (d *dialer) awaitPlace(c net.Conn, port int) (*Welcome, error) {
+func (d *dialer) awaitPlace(c net.Conn) (*Welcome, error) {
 	if err := d.checkOwner(c); err != nil {
-		return nil, d.foreignError(port, err)
+		return nil, foreignError(err)
 	}
 	d.limit.Stop()
 	d.cfg.Notify(fmt.Sprintf("the job at %s runs; this node waits as a spare until it restarts", d.cfg.endpoint()))
-	w, err := d.readWelcome(c, port)
+	w, err := readWelcome(c)
 	d.limit.Reset(d.cfg.limit()) // if node 0 is lost, another one may come
 	return w, err
 }
@@ -456,8 +452,8 @@ func (d *dialer) checkOwner(c net.Conn) error {
 	return checkOwner(c)
 }
 
-func (d *dialer) foreignError(port int, err error) error {
-	return d.refusedByOther(port, "without a token, node 0 must run on this host as the same user: "+err.Error()+
+func foreignError(err error) error {
+	return refusedByOther("without a token, node 0 must run on this host as the same user: " + err.Error() +
 		": give all nodes the same --token-file FILE")
 }
 
@@ -471,20 +467,15 @@ func (d *dialer) notifyWaiting() {
 }
 
 // refusedByOther is a refusal by a peer that may not be node 0 of this job.
-func (d *dialer) refusedByOther(port int, reason string) error {
-	refused := d.refused(port, "", reason)
-	refused.unverified = true
-	return refused
+func refusedByOther(reason string) error {
+	e := refused("", reason)
+	e.unverified = true
+	return e
 }
 
-func (d *dialer) refused(port int, host, reason string) *RefusedError {
-	endpoint := d.cfg.addrAt(port)
-	if d.cfg.Addrs != nil {
-		endpoint = "" // connectAny adds the address
-	}
-	return &RefusedError{
-		Endpoint: endpoint, Host: printable.Text(printable.Short(host)), Why: printable.Text(printable.Short(reason)),
-	}
+// refused returns a refusal, of which tryPort adds the endpoint.
+func refused(host, reason string) *RefusedError {
+	return &RefusedError{Host: printable.Text(printable.Short(host)), Why: printable.Text(printable.Short(reason))}
 }
 
 // Connect is Listen if this node is node 0, and Dial otherwise. A node without a rank is node 0 if it is on the

@@ -58,9 +58,7 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 		h.isElsewhere = err == nil && !here
 	}
 	h.pending = pending{max: pendingLimit(maxDescriptors()), freed: make(chan struct{}, 1)}
-	if err := h.makeSecret(ctx); err != nil {
-		return nil, err
-	}
+	h.makeSecret(ctx)
 	if h.cfg.Secret != nil {
 		if h.tls, err = tlsConfig(h.cfg.Secret, roleHead, roleNode); err != nil {
 			return nil, err
@@ -265,33 +263,37 @@ func (h *Head) receiveSecure(c *inbound, first []byte) {
 		c.Close()
 		return
 	}
-	h.receiveHello(c, secured, secured)
+	h.receiveHello(c, secured, secured, h.accept)
 }
 
 func (h *Head) receivePlain(c *inbound, first []byte) {
-	if h.tls != nil && h.cfg.Sealer != nil {
-		h.sendSecret(c, first)
-		return
-	}
-	if h.tls != nil {
+	answer := h.accept
+	switch {
+	case h.tls != nil && h.cfg.Sealer != nil:
+		answer = h.sealSecret
+	case h.tls != nil:
 		h.refuseUnread(c, "node 0 requires a token: give this node the same token (--token-file, GORUN_TOKEN, or "+
 			"node 0's file from `gorun token --save`)")
 		return
-	}
-	if h.cfg.isOneUser() {
+	case h.cfg.isOneUser():
 		if err := checkOwner(c.TCPConn); err != nil {
 			h.refuseUnread(c, "node 0 has no token, and so accepts only its own user on its own host ("+
 				err.Error()+"): give all nodes the same --token-file FILE")
 			return
 		}
 	}
-	h.receiveHello(c, &rewound{c.TCPConn, first}, c.TCPConn)
+	h.receiveHello(c, &rewound{c.TCPConn, first}, c.TCPConn, answer)
 }
 
 // refuseUnread refuses a node of which only the preamble was read.
 func (h *Head) refuseUnread(c *inbound, reason string) {
-	h.nodeNotices.add("refused a node at %v: %s", c.peer.Addr(), reason)
-	h.answer(c, c, &Welcome{Refusal: reason, OtherJob: true})
+	h.refuse(c, c, "a node", &Welcome{Refusal: reason, OtherJob: true})
+}
+
+// refuse sends w on conn, which is c or TLS over it, and tells the user.
+func (h *Head) refuse(c *inbound, conn net.Conn, name string, w *Welcome) {
+	h.nodeNotices.add("refused %s at %v: %s", name, c.peer.Addr(), w.Refusal)
+	h.answer(c, conn, w)
 }
 
 // answer sends w on conn, which is c or TLS over it, and closes it.
@@ -312,8 +314,8 @@ func drain(c *net.TCPConn) {
 	_, _ = io.CopyN(io.Discard, c, 2*(maxMessage+int64(headerSize)))
 }
 
-// receiveHello reads a node's hello from in, and accepts the node or answers a refusal on conn.
-func (h *Head) receiveHello(c *inbound, in, conn net.Conn) {
+// receiveHello reads a node's hello from in, and answers it on conn unless the node is a member now.
+func (h *Head) receiveHello(c *inbound, in, conn net.Conn, answerTo func(c *inbound, m *Member) *Welcome) {
 	hello, err := readHello(in)
 	if err != nil {
 		h.nodeNotices.add("refused a node at %v: %v", c.peer.Addr(), err)
@@ -330,10 +332,12 @@ func (h *Head) receiveHello(c *inbound, in, conn net.Conn) {
 		})
 		return
 	}
-	_ = c.SetDeadline(time.Time{})
-	m := &Member{Conn: conn, Hello: hello, NodeRank: hello.NodeRank, Peer: c.peer}
-	if refusal := h.accept(c, m); refusal != nil {
-		h.nodeNotices.add("refused node %s at %v: %s", hello.Name(), c.peer.Addr(), refusal.Refusal)
-		h.answer(c, conn, refusal)
+	answer := answerTo(c, &Member{Conn: conn, Hello: hello, Peer: c.peer})
+	switch {
+	case answer == nil:
+	case answer.Refusal != "":
+		h.refuse(c, conn, "node "+hello.Name(), answer)
+	default:
+		h.answer(c, conn, answer)
 	}
 }

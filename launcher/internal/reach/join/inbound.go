@@ -83,12 +83,10 @@ func (p *pending) waitForSlot(mu *sync.Mutex, done <-chan struct{}) bool {
 
 // pause sleeps for d, or until one of the channels is ready. It reports whether it slept for d.
 func pause(d time.Duration, a, b <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-a:
 	case <-b:
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 	return false

@@ -2,6 +2,7 @@ package join
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -19,7 +20,7 @@ func numberNodes(members []*Member, numNodes int) {
 			continue
 		}
 		unranked = append(unranked, m)
-		byID = byID && m.Hello.NodeID != ""
+		byID = byID && m.NodeID != ""
 	}
 	slices.SortStableFunc(unranked, func(a, b *Member) int { return compareMembers(a, b, byID) })
 	for _, m := range unranked {
@@ -30,38 +31,31 @@ func numberNodes(members []*Member, numNodes int) {
 }
 
 func compareMembers(a, b *Member, byID bool) int {
-	byHost := cmp.Or(compareNatural(a.Hello.Host, b.Hello.Host), compareNatural(a.Hello.Addr, b.Hello.Addr),
+	byHost := cmp.Or(compareNatural(a.Host, b.Host), compareNatural(a.Addr, b.Addr),
 		a.Peer.Addr().Compare(b.Peer.Addr()))
 	if byID {
-		return cmp.Or(compareNatural(a.Hello.NodeID, b.Hello.NodeID), byHost)
+		return cmp.Or(compareNatural(a.NodeID, b.NodeID), byHost)
 	}
 	return byHost
 }
 
 // compareNatural compares texts with their digits as numbers. It returns 0 only for equal texts.
 func compareNatural(a, b string) int {
-	x, y := a, b
-	for x != "" && y != "" {
-		nx, ny := countDigits(x), countDigits(y)
-		if nx > 0 && ny > 0 {
-			if c := compareNumbers(x[:nx], y[:ny]); c != 0 {
-				return c
-			}
-			x, y = x[nx:], y[ny:]
-			continue
-		}
-		if x[0] != y[0] {
-			return cmp.Compare(x[0], y[0])
-		}
-		x, y = x[1:], y[1:]
-	}
-	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
+	return cmp.Or(strings.Compare(naturalKey(a), naturalKey(b)), strings.Compare(a, b))
 }
 
-// countDigits counts the digits at the start of s.
-func countDigits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
-
-func compareNumbers(a, b string) int {
-	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
-	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+// naturalKey returns a text whose numbers have no leading zeros, and their length before them.
+func naturalKey(text string) string {
+	const digits = "0123456789"
+	var key strings.Builder
+	for {
+		at := strings.IndexAny(text, digits)
+		if at < 0 {
+			return key.String() + text
+		}
+		rest := strings.TrimLeft(text[at:], digits)
+		number := strings.TrimLeft(text[at:len(text)-len(rest)], "0")
+		fmt.Fprintf(&key, "%s%03d%s", text[:at], len(number), number)
+		text = rest
+	}
 }

@@ -10,16 +10,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gorun/internal/printable"
 )
 
 // Member is a node that has joined node 0.
 type Member struct {
 	// Conn is the stream to the node: TLS where there is a token.
 	Conn net.Conn
-	// NodeRank is 1 to NumNodes-1.
-	NodeRank int
-	// Hello is the node's description. Its texts may hold control bytes.
-	Hello Hello
+	// Hello is the node's description, with the rank that it has: 1 to NumNodes-1. Its texts may hold control bytes.
+	Hello
 	// Peer is the remote address of its connection.
 	Peer netip.AddrPort
 
@@ -28,7 +28,7 @@ type Member struct {
 	released bool          // watch ends by request: ignore the error of its read
 }
 
-func (m *Member) String() string { return fmt.Sprintf("%s (%v)", m.Hello.Name(), m.Peer.Addr()) }
+func (m *Member) String() string { return fmt.Sprintf("%s (%v)", m.Name(), m.Peer.Addr()) }
 
 // roster holds the nodes that have joined so far. The head's lock guards it.
 type roster struct {
@@ -55,6 +55,7 @@ func (h *Head) accept(c *inbound, m *Member) *Welcome {
 	if refusal := h.checkHello(m); refusal != nil {
 		return refusal
 	}
+	_ = m.Conn.SetDeadline(time.Time{})
 	if h.roster.started { // the first bytes to a peer fit into the kernel's buffer
 		h.send(m, &Welcome{Waits: true})
 		h.nodeNotices.add("node %s waits until the job restarts", m)
@@ -87,31 +88,31 @@ func refuse(format string, args ...any) *Welcome {
 
 // checkHello returns a refusal if a node cannot join. It assigns the node's rank where the configuration does.
 func (h *Head) checkHello(m *Member) *Welcome {
-	own, hello := &h.cfg.Self, &m.Hello
+	own := &h.cfg.Self
 	if h.cfg.AssignRank != nil {
-		rank, refusal := h.cfg.AssignRank(hello)
+		rank, refusal := h.cfg.AssignRank(&m.Hello, h.roster.members)
 		if refusal != "" {
 			return refuse("%s", refusal)
 		}
-		m.NodeRank, hello.NodeRank = rank, rank
+		m.NodeRank = rank
 	}
 	switch {
-	case hello.ID != own.ID: // first: nothing else matters of another job
-		w := h.refuseJob(hello)
+	case m.ID != own.ID: // first: nothing else matters of another job
+		w := h.refuseJob(m)
 		w.Started = h.roster.complete && h.roster.started
 		return w
-	case hello.Version != own.Version:
+	case m.Version != own.Version:
 		return refuse("it runs gorun %s, node 0 runs gorun %s: install the same gorun on all nodes",
-			hello.Version, own.Version)
-	case hello.Nonce != nil:
+			m.Version, own.Version)
+	case m.Nonce != nil:
 		return refuse(
 			"it uses MUNGE, which node 0 lacks: give all nodes a token (--token-file, GORUN_TOKEN)")
-	case hello.nodes() != own.nodes():
-		return refuse("it expects %s nodes, node 0 expects %s (--nnodes)", hello.nodes(), own.nodes())
-	case hello.NodeRank >= own.NumNodes:
-		return refuse("its node rank is %d, but the job has %d nodes: 0 to %d (--node-rank)", hello.NodeRank, own.NumNodes,
+	case m.nodes() != own.nodes():
+		return refuse("it expects %s nodes, node 0 expects %s (--nnodes)", m.nodes(), own.nodes())
+	case m.NodeRank >= own.NumNodes:
+		return refuse("its node rank is %d, but the job has %d nodes: 0 to %d (--node-rank)", m.NodeRank, own.NumNodes,
 			own.NumNodes-1)
-	case hello.NodeRank == 0:
+	case m.NodeRank == 0:
 		return refuse("two nodes have node rank 0: %s listens at the endpoint, and %s connects to it (--node-rank)",
 			own.Name(), m)
 	case h.roster.failure != "":
@@ -181,14 +182,10 @@ func (h *Head) watch(m *Member) {
 // of their node ranks, from 1 on, and their connections are the caller's. The error at the deadline, unless the job may
 // start with the nodes that are there, or when ctx ends, says which nodes are missing; the nodes receive it, too.
 func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
-	deadline := time.NewTimer(h.cfg.Timeout)
-	defer deadline.Stop()
-	notice := time.NewTimer(noticeDelay)
-	defer notice.Stop()
-	lastCall := time.NewTimer(h.cfg.LastCall)
-	defer lastCall.Stop()
+	deadline, notice := time.After(h.cfg.Timeout), time.After(noticeDelay)
+	var lastCall <-chan time.Time // while the nodes that are there suffice
 	needed := h.cfg.Self.NumNodes
-	for called, late := false, false; ; {
+	for late := false; ; {
 		members, done := h.start(needed)
 		if done {
 			for _, m := range members {
@@ -199,22 +196,22 @@ func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 		h.mu.Lock()
 		sufficient := h.sufficient()
 		h.mu.Unlock()
-		if sufficient != called {
-			called, needed = !called, h.cfg.Self.NumNodes
-			lastCall.Reset(h.cfg.LastCall)
-		}
-		if late && !called {
+		switch {
+		case sufficient && lastCall == nil:
+			lastCall = time.After(h.cfg.LastCall)
+		case sufficient:
+		case late:
 			return nil, h.fail(fmt.Sprintf("not all nodes joined within %v", h.cfg.Timeout))
+		default:
+			lastCall, needed = nil, h.cfg.Self.NumNodes
 		}
 		select {
-		case <-lastCall.C:
-			if called {
-				needed = h.cfg.Self.MinNodes
-			}
+		case <-lastCall:
+			needed = h.cfg.Self.MinNodes
 		case <-h.roster.changed:
-		case <-notice.C:
+		case <-notice:
 			h.cfg.Notify(h.progress())
-		case <-deadline.C:
+		case <-deadline:
 			late = true
 		case <-ctx.Done():
 			return nil, h.fail("node 0 stopped waiting for nodes")
@@ -317,10 +314,15 @@ func (h *Head) Admit(most int) []*Member {
 func (h *Head) Dismiss(code int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.roster.failure = "the job has ended"
+	h.endMembers("the job has ended", &Welcome{Ended: true, Code: code})
+}
+
+// endMembers sends all members w and closes their connections. Later nodes are refused for the reason.
+func (h *Head) endMembers(reason string, w *Welcome) {
+	h.roster.failure = reason
 	for _, m := range h.roster.members {
 		m.released = true
-		h.send(m, &Welcome{Ended: true, Code: code})
+		h.send(m, w)
 		m.Conn.Close()
 	}
 	h.roster.members = nil
@@ -344,10 +346,10 @@ func (h *Head) progress() string {
 
 // describeMembers counts and names the nodes; the head's lock is held.
 func (h *Head) describeMembers() string {
-	n, members := h.cfg.Self.NumNodes, h.roster.members
+	members := h.roster.members
 	if h.cfg.RankPerNode {
-		return fmt.Sprintf("%d of %d processes (one rank each) have joined", len(members)+1, n) +
-			strings.Replace(missingRanks(members, n), "node rank", "rank", 1)
+		return fmt.Sprintf("%d of %d processes (one rank each) have joined", len(members)+1, h.cfg.Self.NumNodes) +
+			h.listMissing("rank")
 	}
 	text := fmt.Sprintf("%d of %s nodes have joined (node 0 %s", len(members)+1, h.cfg.Self.nodes(), h.cfg.Self.Name())
 	if len(members) > 0 {
@@ -356,7 +358,7 @@ func (h *Head) describeMembers() string {
 	if h.sufficient() {
 		return text + ")"
 	}
-	text += ")" + missingRanks(members, n)
+	text += ")" + h.listMissing("node rank")
 	if isLoopback(h.cfg.Addr) {
 		text += "; " + h.cfg.Addr + " is each host's own address: nodes on other hosts cannot reach it"
 	} else if h.isElsewhere {
@@ -383,35 +385,34 @@ func listMembers(members []*Member) string {
 	return strings.Join(list, ", ")
 }
 
-// missingRanks lists the node ranks that are not there, unless nodes have no ranks yet.
-func missingRanks(members []*Member, numNodes int) string {
-	here := map[int]bool{0: true, numNodes: true}
-	for _, m := range members {
-		if m.NodeRank < 0 {
-			return ""
-		}
+// Missing returns the ranks that no node has.
+func (h *Head) Missing() []int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.missing()
+}
+
+func (h *Head) missing() (ranks []int) {
+	here := map[int]bool{}
+	for _, m := range h.roster.members {
 		here[m.NodeRank] = true
 	}
-	var ranks []string
-	for first := 1; first < numNodes; first++ {
-		last := first
-		for !here[last] {
-			last++
+	for rank := 1; rank < h.cfg.Self.NumNodes; rank++ {
+		if !here[rank] {
+			ranks = append(ranks, rank)
 		}
-		switch last - first {
-		case 0:
-			continue
-		case 1:
-			ranks = append(ranks, fmt.Sprint(first))
-		default:
-			ranks = append(ranks, fmt.Sprintf("%d-%d", first, last-1))
-		}
-		first = last
 	}
-	if len(ranks) == 0 {
+	return ranks
+}
+
+// listMissing lists the ranks that no node has, unless nodes have no ranks yet.
+func (h *Head) listMissing(name string) string {
+	ranks := h.missing()
+	unranked := func(m *Member) bool { return m.NodeRank < 0 }
+	if len(ranks) == 0 || slices.ContainsFunc(h.roster.members, unranked) {
 		return ""
 	}
-	return "; missing: node rank [" + strings.Join(ranks, ",") + "]"
+	return "; missing: " + name + " [" + printable.Ranges(ranks) + "]"
 }
 
 // fail sends all nodes the reason why there will be no job, and returns it as an error.
@@ -419,13 +420,6 @@ func (h *Head) fail(reason string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	reason += ": " + h.describeMembers()
-	h.roster.failure, h.roster.complete = reason, true
-	for _, m := range h.roster.members {
-		m.released = true
-		_ = m.Conn.SetDeadline(time.Now().Add(time.Second))
-		_ = writeMessage(m.Conn, &Welcome{Host: h.cfg.Self.Host, Refusal: reason})
-		m.Conn.Close()
-	}
-	h.roster.members = nil
+	h.endMembers(reason, &Welcome{Refusal: reason})
 	return errors.New(reason)
 }

@@ -41,49 +41,34 @@ type sealedSecret struct {
 const maxSeals = 4
 
 // makeSecret makes a secret that the sealer distributes, if nodes have none and the sealer works.
-func (h *Head) makeSecret(ctx context.Context) error {
+func (h *Head) makeSecret(ctx context.Context) {
 	if h.cfg.Secret != nil || h.cfg.Sealer == nil {
 		h.cfg.Sealer = nil
-		return nil
+		return
 	}
 	if _, err := h.cfg.Sealer.Seal(ctx, nil); err != nil {
 		h.cfg.Sealer, h.cfg.NoSealer = nil, "MUNGE is not available: "+err.Error()
-		return nil
+		return
 	}
 	h.seals = make(chan struct{}, maxSeals)
 	h.cfg.Secret = make([]byte, minSecret)
-	_, err := rand.Read(h.cfg.Secret)
-	return err
+	rand.Read(h.cfg.Secret) // never fails
 }
 
 // IsInsecure reports whether nodes prove nothing: there is no secret, and they may be on other hosts or other users'.
 func (h *Head) IsInsecure() bool { return h.cfg.isInsecure() }
 
-// sendSecret answers a node that has no secret yet.
-func (h *Head) sendSecret(c *inbound, first []byte) {
-	hello, err := readHello(&rewound{c.TCPConn, first})
-	if err != nil {
-		h.nodeNotices.add("refused a node at %v: %v", c.peer.Addr(), err)
-		c.Close()
-		return
-	}
-	answer := h.secretFor(&hello)
-	if answer.Refusal != "" {
-		h.nodeNotices.add("refused node %s at %v: %s", hello.Name(), c.peer.Addr(), answer.Refusal)
-	}
-	h.answer(c, c, answer)
-}
-
-func (h *Head) secretFor(hello *Hello) *Welcome {
+// sealSecret answers a node that has no secret yet.
+func (h *Head) sealSecret(_ *inbound, m *Member) *Welcome {
 	switch {
-	case hello.ID != h.cfg.Self.ID:
-		return h.refuseJob(hello)
-	case len(hello.Nonce) != nonceSize:
+	case m.ID != h.cfg.Self.ID:
+		return h.refuseJob(m)
+	case len(m.Nonce) != nonceSize:
 		return &Welcome{Refusal: "node 0 uses MUNGE, which this node lacks: give all nodes a token (--token-file, " +
 			"GORUN_TOKEN)"}
 	}
 	// #nosec G117 -- MUNGE seals it
-	text, err := json.Marshal(sealedSecret{ID: hello.ID, Nonce: hello.Nonce, Secret: h.cfg.Secret})
+	text, err := json.Marshal(sealedSecret{ID: m.ID, Nonce: m.Nonce, Secret: h.cfg.Secret})
 	if err != nil {
 		return &Welcome{Refusal: err.Error()}
 	}
@@ -103,10 +88,10 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 }
 
 // refuseJob refuses a node of another job.
-func (h *Head) refuseJob(hello *Hello) *Welcome {
+func (h *Head) refuseJob(m *Member) *Welcome {
 	return &Welcome{
 		OtherJob: true,
-		Refusal:  fmt.Sprintf("it belongs to job %q, node 0 to job %q (--rdzv-id)", hello.ID, h.cfg.Self.ID),
+		Refusal:  fmt.Sprintf("it belongs to job %q, node 0 to job %q (--rdzv-id)", m.ID, h.cfg.Self.ID),
 	}
 }
 
@@ -134,49 +119,47 @@ func (d *dialer) requestSecret(ctx context.Context, port int) ([]byte, error) {
 	_ = c.SetDeadline(time.Now().Add(dialTimeout))
 	hello := d.cfg.Self
 	hello.Nonce = make([]byte, nonceSize)
-	if _, err := rand.Read(hello.Nonce); err != nil {
-		return nil, err
-	}
+	rand.Read(hello.Nonce) // never fails
 	if err := writeMessage(c, &hello); err != nil {
 		return nil, err
 	}
-	w, err := d.readWelcome(c, port)
+	w, err := readWelcome(c)
 	if err != nil {
 		return nil, err
 	}
-	return d.openSecret(ctx, port, &hello, w)
+	return d.openSecret(ctx, &hello, w)
 }
 
 // openSecret opens the secret in node 0's answer, and checks that it answers this hello.
-func (d *dialer) openSecret(ctx context.Context, port int, hello *Hello, w *Welcome) ([]byte, error) {
+func (d *dialer) openSecret(ctx context.Context, hello *Hello, w *Welcome) ([]byte, error) {
 	text, err := d.cfg.Sealer.Open(ctx, w.Sealed)
 	if err != nil {
-		return nil, d.refusedByOther(port, "MUNGE did not authenticate the process at that port: "+err.Error())
+		return nil, refusedByOther("MUNGE did not authenticate the process at that port: " + err.Error())
 	}
 	var s sealedSecret
 	if err := json.Unmarshal(text, &s); err != nil || s.ID != hello.ID || string(s.Nonce) != string(hello.Nonce) ||
 		len(s.Secret) < minSecret {
-		return nil, d.refusedByOther(port, "its sealed secret belongs to another node")
+		return nil, refusedByOther("its sealed secret belongs to another node")
 	}
 	return s.Secret, nil
 }
 
 // readWelcome reads node 0's answer; a refusal is an error.
-func (d *dialer) readWelcome(c net.Conn, port int) (*Welcome, error) {
+func readWelcome(c net.Conn) (*Welcome, error) {
 	var w Welcome
 	err := readMessage(c, &w)
 	_, otherVersion := errors.AsType[*versionError](err)
 	switch {
 	case otherVersion:
-		return nil, d.refusedByOther(port, err.Error())
+		return nil, refusedByOther(err.Error())
 	case isTokenMismatch(err): // node 0 verifies our key after our side of the handshake is done
-		return nil, d.refusedByOther(port, otherToken)
+		return nil, refusedByOther(otherToken)
 	case err != nil:
 		return nil, err
 	case w.Refusal != "" && w.Retry:
 		return nil, errors.New(w.Refusal)
 	case w.Refusal != "":
-		refused := d.refused(port, w.Host, w.Refusal)
+		refused := refused(w.Host, w.Refusal)
 		refused.unverified, refused.started = w.OtherJob, w.Started
 		return nil, refused
 	}
