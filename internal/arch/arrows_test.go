@@ -224,7 +224,7 @@ var rooms = []room{
 		"internal/version",
 	}, "bringing a program to a host needs a way to run commands there, and nothing else"},
 	{"launcher/internal/reach/join", []string{
-		"launcher/internal/reach/remote", "internal/peersocket",
+		"launcher/internal/reach/remote", "launcher/internal/probe", "internal/peersocket",
 		"internal/printable", "internal/version",
 	}, "a port identifies a peer before it sends anything"},
 	{

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"time"
 
+	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/tcpstore"
@@ -56,10 +56,11 @@ func (a *Agent) open(o wire.Open) error {
 
 // listen opens our store and, if rank 0 hosts one, reserves the ranks' MASTER_PORT.
 func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
-	host, err := address(o.Addr)
+	found, err := probe.Lookup(context.Background(), o.Addr) // here, so that no rank has to
 	if err != nil {
 		return opened, err
 	}
+	host := found[0].String()
 	own := tcpstore.Config{
 		Host: host, Port: o.Port, Logf: a.notice, Allow: tcpstore.AllowNetworks(o.Allow...), AllowOption: "--allow-from",
 		AllowLocalUsers: o.AllowLocalUsers, AllowLocalUsersOption: "--allow-local-users",
@@ -107,27 +108,6 @@ func (a *Agent) openServer(cfg tcpstore.Config) (err error) {
 	}
 	a.store.server, a.store.shared = server, shared
 	return shared.ServeStore(server.Take)
-}
-
-// lookupLimit bounds the lookup of a host name.
-const lookupLimit = 5 * time.Second
-
-// address resolves a host name on this node, without a lookup for addresses and localhost. Ranks get the address,
-// so none of them has to look it up again.
-func address(name string) (string, error) {
-	if name == "localhost" {
-		return "127.0.0.1", nil
-	}
-	if _, err := netip.ParseAddr(name); err == nil {
-		return name, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookupLimit)
-	defer cancel()
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
-	if err != nil {
-		return "", fmt.Errorf("find the address of %s: %w", name, err)
-	}
-	return found[0].Unmap().String(), nil
 }
 
 // portError explains which process has the port.

@@ -25,6 +25,23 @@ func MarkNamed(ctx context.Context, all []Candidate, name string) (marked []Cand
 	return mark(all, name, addrs)
 }
 
+// Lookup returns the addresses of a name, without a query for addresses and localhost.
+func Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	if name == "localhost" {
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	found, err := resolve(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("find the address of %s: %w", name, err)
+	}
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	return found, nil
+}
+
 func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		return []netip.Addr{addr}, nil

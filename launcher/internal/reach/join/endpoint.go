@@ -9,37 +9,17 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-const lookupTimeout = 5 * time.Second
+	"gorun/launcher/internal/probe"
+)
 
 // IsEndpointHere reports whether addr, a name or an IP address, belongs to this host. Loopback addresses belong to
 // every host.
 func IsEndpointHere(ctx context.Context, addr string) (bool, error) {
-	found, err := lookup(ctx, addr)
+	found, err := probe.Lookup(ctx, addr)
 	return slices.ContainsFunc(found, isHere), err
-}
-
-func lookup(ctx context.Context, addr string) ([]netip.Addr, error) {
-	if ip, err := netip.ParseAddr(addr); err == nil {
-		return []netip.Addr{ip.Unmap()}, nil
-	}
-	if addr == "localhost" {
-		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", addr)
-	if err != nil {
-		return nil, fmt.Errorf("find the address of %s: %w", addr, err)
-	}
-	for i := range found {
-		found[i] = found[i].Unmap()
-	}
-	return found, nil
 }
 
 // isHere reports whether an interface has the address. Binding a socket to it would prove nothing where
