@@ -72,12 +72,10 @@ func (s *progressScreen) begin(p *launcher.Progress) (end func()) {
 }
 
 func (s *progressScreen) run(stop <-chan struct{}) {
-	delay := time.NewTimer(barDelay)
-	defer delay.Stop()
 	select {
 	case <-stop:
 		return
-	case <-delay.C:
+	case <-time.After(barDelay):
 	}
 	ended := make(chan os.Signal, 1)
 	if s.bar {

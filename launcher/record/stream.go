@@ -109,12 +109,10 @@ func (s *Stream) Close(limit time.Duration) error {
 		}
 		closed <- s.err
 	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case err := <-closed:
 		return err
-	case <-timer.C:
+	case <-time.After(limit):
 		return ErrSlow
 	}
 }

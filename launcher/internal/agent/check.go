@@ -116,12 +116,10 @@ func interpreter(c wire.Check, environ []string) string {
 func withTimeout[T any](limit time.Duration, do func() T) (result T, err error) {
 	done := make(chan T, 1)
 	go func() { done <- do() }()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case result = <-done:
 		return result, nil
-	case <-timer.C:
+	case <-time.After(limit):
 		return result, fmt.Errorf("the file system did not answer within %s", limit)
 	}
 }

@@ -34,12 +34,10 @@ func (c *countdown) await(limit time.Duration) bool {
 	}
 	zero := c.zero
 	c.mu.Unlock()
-	t := time.NewTimer(limit)
-	defer t.Stop()
 	select {
 	case <-zero:
 		return true
-	case <-t.C:
+	case <-time.After(limit):
 		return false
 	}
 }

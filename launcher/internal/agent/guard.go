@@ -41,12 +41,10 @@ func (g *guard) start(j *job) {
 // watch replaces a killed guard. If threads are limited it also prepares the guard; both only after settleDelay, so
 // that instant jobs do without.
 func (g *guard) watch(j *job) {
-	timer := time.NewTimer(settleDelay)
-	defer timer.Stop()
 	select {
 	case <-g.dismissed:
 		return
-	case <-timer.C:
+	case <-time.After(settleDelay):
 	}
 	if process.ReserveThreads() {
 		_ = g.Prepare() // on error the old guard stays

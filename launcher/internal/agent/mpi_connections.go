@@ -195,11 +195,9 @@ func (m *mpi) afterSession(rank int, do func()) {
 	}
 	go func() {
 		defer m.job.reports.end()
-		limit := time.NewTimer(sessionLimit)
-		defer limit.Stop()
 		select {
 		case <-over:
-		case <-limit.C:
+		case <-time.After(sessionLimit):
 		}
 		do()
 	}()

@@ -92,11 +92,9 @@ func (m *mpi) noteMappedFiles() {
 	}
 	noted := make(chan struct{})
 	go func() { defer close(noted); inspections.Wait() }()
-	limit := time.NewTimer(noteTimeout)
-	defer limit.Stop()
 	select {
 	case <-noted:
-	case <-limit.C:
+	case <-time.After(noteTimeout):
 	}
 }
 

@@ -149,12 +149,10 @@ func (s *Server) Fork(f process.Fork, hurry <-chan struct{}) (pid int, failed pr
 
 // awaitReady waits for the imports, as a rank that imported the modules itself would be later.
 func (s *Server) awaitReady(hurry <-chan struct{}) bool {
-	timer := time.NewTimer(time.Until(s.since.Add(patience)))
-	defer timer.Stop()
 	select {
 	case <-s.imported:
 	case <-hurry:
-	case <-timer.C:
+	case <-time.After(time.Until(s.since.Add(patience))):
 	}
 	select { // whatever woke it
 	case <-s.imported:

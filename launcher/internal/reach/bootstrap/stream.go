@@ -63,11 +63,9 @@ func (s *Stream) LastWords() string {
 		defer close(ended)
 		_ = s.Wait()
 	}()
-	timer := time.NewTimer(lastWordsLimit)
-	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-timer.C:
+	case <-time.After(lastWordsLimit):
 	}
 	return s.Stderr()
 }

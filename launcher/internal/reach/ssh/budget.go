@@ -86,10 +86,8 @@ func (b *budget) timedOut() (limit time.Duration, is bool) {
 
 // sleep waits for d. It returns false if the budget ends before.
 func (b *budget) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-b.ctx.Done():
 		return false

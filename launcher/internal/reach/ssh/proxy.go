@@ -64,11 +64,9 @@ const lastOutputTimeout = 500 * time.Millisecond
 // lastOutput ends the command and returns its last lines on standard error, or its exit status.
 func (p *proxy) lastOutput() string {
 	p.CloseStreams()
-	timer := time.NewTimer(lastOutputTimeout)
-	defer timer.Stop()
 	select {
 	case <-p.Ended:
-	case <-timer.C:
+	case <-time.After(lastOutputTimeout):
 	}
 	p.kill()
 	if lines := printable.Text(printable.Short(remote.LastLines(p.Stderr()))); lines != "" {
