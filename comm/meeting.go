@@ -109,8 +109,12 @@ func (m *meeting) serveIfNobody(ctx context.Context, address string) error {
 		return nil
 	}
 	var dialer net.Dialer
-	if conn, err := dialer.DialContext(ctx, "tcp", address); err == nil {
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	switch {
+	case err == nil:
 		return errors.Join(checkStore(conn), conn.Close())
+	case ctx.Err() != nil:
+		return fmt.Errorf("the store at %s does not answer: %w", address, context.Cause(ctx))
 	}
 	s, err := serve(address, m.peers())
 	if err != nil {

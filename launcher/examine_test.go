@@ -50,7 +50,7 @@ func TestHeartbeatsWhileOthersAreReached(t *testing.T) {
 		conn, err := startAgent(nil, h)
 		return received{conn, writes}, err
 	})
-	s := onHosts(launcher.Spec{Heartbeat: 50 * time.Millisecond}, "node1", "late")
+	s := onHosts(launcher.Spec{Heartbeat: 200 * time.Millisecond}, "node1", "late")
 	c, err := launcher.Examine(t.Context(), s, with(reach))
 	require.NoError(t, err)
 	require.Len(t, c.Unreached, 1)

@@ -3,6 +3,7 @@ package launcher
 import (
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,6 +87,7 @@ type Options struct {
 type settings struct {
 	Options
 	console   atomic.Pointer[output.Console] // notices go through it while it is open
+	stderr    sync.Mutex                     // for notices that do not
 	subreaper bool
 }
 
@@ -119,6 +121,8 @@ func (s *settings) send(n Notice) {
 	case console != nil:
 		console.Notice(line)
 	default:
+		s.stderr.Lock()
+		defer s.stderr.Unlock()
 		_, _ = io.WriteString(s.Stderr, line+"\n") // nobody to report to
 	}
 }

@@ -136,8 +136,10 @@ func TestHosts(t *testing.T) {
 	f := raise(t, testhosts.Config{Hosts: 4, Keep: []string{python, venv(t)}, SSHD: []string{"Port 22", "Port 2222"}})
 	require.NoError(t, f.AddAddress(testhosts.Head, "eth0", "fd77::ff/64"))
 	for i, host := range f.Hosts() {
-		_, err := f.AddUser(host, testhosts.User{Name: "ann", UID: 2042})
-		require.NoError(t, err)
+		for id, name := range []string{"ann", "eve"} {
+			_, err := f.AddUser(host, testhosts.User{Name: name, UID: 2042 + id})
+			require.NoError(t, err)
+		}
 		require.NoError(t, f.AddAddress(host, "eth0", fmt.Sprintf("fd77::%d/64", i+1)))
 		require.NoError(t,
 			f.AddInterface(host, testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}}))
