@@ -44,7 +44,7 @@ func TestStartupBudget(t *testing.T) {
 	t.Logf("%d initialisers, %d system calls, %d page faults", initialisers, calls, faults)
 	require.LessOrEqual(t, initialisers, 116)
 	require.LessOrEqual(t, calls, 560)
-	require.LessOrEqual(t, faults, 820)
+	require.LessOrEqual(t, faults, 870)
 }
 
 // writtenInPages copies a program with one write for each page.
