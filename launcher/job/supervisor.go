@@ -429,7 +429,7 @@ func (s *Supervisor) noteAlive() []Order {
 		return nil
 	}
 	text := fmt.Sprintf("waiting up to %s for %s to stop: %s", s.cfg.Grace, plural(len(ranks), "rank"), shortRanges(ranks))
-	if s.cause == CauseSignal {
+	if s.cause == CauseSignal && s.signal == syscall.SIGINT {
 		text += "; press Ctrl-C again to kill them"
 	}
 	return []Order{Note{text}}
