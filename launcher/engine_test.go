@@ -191,17 +191,17 @@ func TestCheckHostsOfManager(t *testing.T) {
 	s.Apps = nil
 	r, err := launcher.CheckHosts(t.Context(), s, launcher.Options{})
 	require.NoError(t, err)
-	require.Len(t, r.Hosts, 3)
-	for _, h := range r.Hosts {
-		assert.True(t, h.Reached, h.Name)
+	require.Len(t, r.Reached, 3)
+	for _, h := range r.Reached {
+		assert.True(t, h.OK, h.Name)
 	}
 	s = managed(t, "refuses", "place")
 	s.Apps = nil
 	r, err = launcher.CheckHosts(t.Context(), s, launcher.Options{})
 	require.NoError(t, err)
-	require.Len(t, r.Problems, 1)
-	assert.Contains(t, r.Problems[0].Text, "Unable to create step for job 7: Requested nodes are busy")
-	assert.Equal(t, []string{"n1", "n2", "n3"}, r.Problems[0].Hosts)
+	require.Len(t, r.Found, 1)
+	assert.Contains(t, r.Found[0].Text, "Unable to create step for job 7: Requested nodes are busy")
+	assert.Equal(t, []string{"n1", "n2", "n3"}, r.Found[0].Hosts)
 }
 
 func TestAgentsWithoutInput(t *testing.T) {

@@ -110,20 +110,26 @@ type nodeFailure struct {
 	names   []string
 }
 
+// merged returns the error of all the nodes.
+func (t *nodeFailure) merged() Error {
+	e := t.Error
+	if len(t.names) > 1 {
+		e.Text = t.general.Text + afterText(t.after)
+	}
+	return e
+}
+
 // joinErrors merges the errors of nodes, by their index.
 func (s *session) joinErrors(errs []error) error {
 	var troubles []*nodeFailure
 	for i, err := range errs {
 		for _, e := range flatten(err) {
-			troubles = s.addFailure(troubles, s.nodes[i], e)
+			troubles = addFailure(troubles, s.nodes[i], e)
 		}
 	}
 	var all *multierror.Error
 	for _, t := range troubles {
-		e := t.Error
-		if len(t.names) > 1 {
-			e.Text = t.general.Text + afterText(t.after)
-		}
+		e := t.merged()
 		if e.Code == job.ExitNotFound && e.Hint == "" {
 			e.Hint = s.copyHint(e.Text)
 		}
@@ -138,7 +144,7 @@ func (s *session) joinErrors(errs []error) error {
 	return all.ErrorOrNil()
 }
 
-func (s *session) addFailure(troubles []*nodeFailure, n *node, e *Error) []*nodeFailure {
+func addFailure(troubles []*nodeFailure, n *node, e *Error) []*nodeFailure {
 	general := e.withoutHost()
 	for _, t := range troubles {
 		if t.general == general {

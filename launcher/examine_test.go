@@ -53,8 +53,8 @@ func TestHeartbeatsWhileOthersAreReached(t *testing.T) {
 	s := onHosts(launcher.Spec{Heartbeat: 200 * time.Millisecond}, "node1", "late")
 	c, err := launcher.Examine(t.Context(), s, with(reach))
 	require.NoError(t, err)
-	require.Len(t, c.Unreached, 1)
-	assert.Equal(t, "it is gone", c.Unreached[0].Text)
+	require.Len(t, c.Found, 1)
+	assert.Equal(t, "it is gone", c.Found[0].Text)
 	require.Len(t, c.Hosts, 1)
 }
 

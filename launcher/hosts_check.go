@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"gorun/env"
 	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher/doctor"
@@ -21,68 +23,44 @@ import (
 
 // Limits of a check, so that no host can delay it for ever.
 const (
-	fileTimeout   = 20 * time.Second // for a file system to answer
+	fileTimeout   = 20 * time.Second // for a file system, or all devices, to answer
 	answerTimeout = 60 * time.Second // for a host to answer one request
+	// Limits of Examine. A user expects its answer within five seconds, including the connection.
+	examineTimeout = 3 * time.Second         // as fileTimeout
+	examineLimit   = 4500 * time.Millisecond // as answerTimeout, so that a host can report what was slow
+	examineLogin   = 4500 * time.Millisecond // for a host that hangs at login; copying programs may take longer
 )
 
-// basics are the cheap checks of package doctor, which hosts check makes.
-var basics = []string{
-	"gorun-version", doctor.Skipped, "clock", "program", "program-differs", "architecture", "room",
-	"memlock", "nofile", "nproc", "gpu-count", "gpu-used",
-}
-
-// CheckHosts looks at the hosts of a spec as a job would find them, at all in parallel, and starts
-// no rank. It uses Hosts, Reach, Environ, Dir and the first of Apps, if any. Problems of hosts are
-// in the report; an error is an *Error and means that no host was looked at.
-func CheckHosts(ctx context.Context, spec Spec, o Options) (*HostsReport, error) {
-	c := newHostsCheck(spec, o)
-	if err := c.run(ctx); err != nil {
-		return nil, err
+// CheckHosts looks at the hosts of a spec as a job would find them, at all in parallel, for the checks
+// [doctor.Start], and starts no rank. It uses Hosts, Reach, Environ, Dir and the first of Apps, if
+// any. An error is an *Error and means that no host was looked at.
+func CheckHosts(ctx context.Context, spec Spec, o Options) (*doctor.Cluster, error) {
+	if len(spec.Hosts) == 0 {
+		return nil, &Error{Code: job.ExitUsage, Text: "no hosts given"}
 	}
-	c.judge()
-	return &c.report, nil
-}
-
-// judge lists the problems: of hosts, then of the network, then notes.
-func (c *hostsCheck) judge() {
-	for _, f := range append(c.noAddress, c.network.Problems...) {
-		c.problems.add(f, f)
-	}
-	for _, f := range doctor.Diagnose(c.cluster(), basics...) {
-		p := doctor.Problem{Hosts: f.Hosts, Text: f.Text, Hint: f.Fix, Note: f.Severity == doctor.Note}
-		c.problems.add(p, p)
-	}
-	for _, h := range c.report.Hosts {
-		for _, note := range h.Notes {
-			p := doctor.Problem{Hosts: []string{h.Name}, Text: note, Note: true}
-			c.problems.add(p, p)
-		}
-	}
-	c.report.Problems = []doctor.Problem{} // [] as JSON
-	for _, notes := range []bool{false, true} {
-		for _, p := range c.problems.list {
-			if p.Note == notes {
-				c.report.Problems = append(c.report.Problems, p)
-			}
-		}
-	}
-}
-
-func newHostsCheck(spec Spec, o Options) *hostsCheck {
 	o.answerLimit = cmp.Or(o.answerLimit, answerTimeout)
-	return &hostsCheck{session: newSession(spec, o)}
+	c := &hostsCheck{session: newSession(spec, o), check: wire.Check{Quick: true, Limit: fileTimeout}}
+	return c.run(ctx)
 }
 
-func (c *hostsCheck) run(ctx context.Context) error {
-	if len(c.spec.Hosts) == 0 {
-		return &Error{Code: job.ExitUsage, Text: "no hosts given"}
+// Examine is CheckHosts for all checks of package doctor, of this host if the spec names none. It
+// limits what hosts and logins may take, and writes nothing.
+func Examine(ctx context.Context, spec Spec, o Options) (*doctor.Cluster, error) {
+	if len(spec.Hosts) == 0 {
+		spec.Hosts = append(spec.Hosts, thisHost)
 	}
+	o.answerLimit, o.loginLimit = min(cmp.Or(o.answerLimit, examineLimit), examineLimit), examineLogin
+	c := &hostsCheck{session: newSession(spec, o), check: wire.Check{Limit: examineTimeout}}
+	return c.run(ctx)
+}
+
+func (c *hostsCheck) run(ctx context.Context) (*doctor.Cluster, error) {
 	if err := c.findExecutable(); err != nil {
-		return err
+		return nil, err
 	}
 	defer c.close()
 	if err := c.reach(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, n := range c.nodes {
@@ -92,55 +70,35 @@ func (c *hostsCheck) run(ctx context.Context) error {
 	defer stop()
 	c.queryAll()
 	c.probeNetwork(ctx)
-	return nil
+	for _, r := range c.cluster.Reached {
+		if r.Host != nil {
+			c.cluster.Hosts = append(c.cluster.Hosts, r.Host)
+		}
+	}
+	for _, f := range c.failures {
+		e := f.merged()
+		c.cluster.Found = append(c.cluster.Found, doctor.Finding{
+			Check: doctor.Reach, Severity: doctor.Error, Hosts: f.names, Text: e.Text, Advice: e.Hint,
+		})
+	}
+	return &c.cluster, nil
 }
 
 // hostsCheck is one call of CheckHosts or Examine.
 type hostsCheck struct {
 	*session
-	report   HostsReport
-	problems flaws          // including hosts that could not be queried
-	inspect  bool           // gather all that package doctor judges
-	hosts    []*doctor.Host // by index; nil: it did not answer
-	network  doctor.Network
-	// noAddress says why no address is reached by all hosts, or why that is unknown.
-	noAddress []doctor.Problem
-}
-
-// flaws merges problems that several hosts have.
-type flaws struct {
-	list    []doctor.Problem
-	general []doctor.Problem // without what differs between hosts
-}
-
-func (f *flaws) add(p, general doctor.Problem) {
-	for i, q := range f.list {
-		if g := f.general[i]; g.Text == general.Text && g.Hint == general.Hint && q.Note == p.Note {
-			f.list[i].Hosts, f.list[i].Text = append(q.Hosts, p.Hosts...), general.Text
-			return
-		}
-	}
-	f.list, f.general = append(f.list, p), append(f.general, general)
-}
-
-// cluster is package doctor's input.
-func (c *hostsCheck) cluster() *doctor.Cluster {
-	cluster := &doctor.Cluster{
-		Gorun: version.String(), Program: c.report.Program, Asked: len(c.spec.Hosts), Network: c.network,
-		Hosts: slices.DeleteFunc(slices.Clone(c.hosts), func(h *doctor.Host) bool { return h == nil }),
-	}
-	if len(cluster.Hosts) == 0 {
-		cluster.Hosts = nil
-	}
-	return cluster
+	check    wire.Check // what hosts are asked
+	cluster  doctor.Cluster
+	failures []*nodeFailure // of hosts that could not be queried
 }
 
 // reach starts agents on all hosts. nodes are those that were reached.
 func (c *hostsCheck) reach(ctx context.Context) error {
-	c.report = HostsReport{Version: version.String(), Hosts: make([]HostReport, len(c.spec.Hosts))}
-	c.hosts = make([]*doctor.Host, len(c.spec.Hosts))
+	c.cluster = doctor.Cluster{
+		Gorun: version.String(), Asked: len(c.spec.Hosts), Reached: make([]doctor.Reached, len(c.spec.Hosts)),
+	}
 	if len(c.spec.Apps) > 0 {
-		c.report.Program = c.spec.Apps[0].Program
+		c.cluster.Program = c.spec.Apps[0].Program
 	}
 	all, errs := make([]*node, len(c.spec.Hosts)), make([]error, len(c.spec.Hosts))
 	end := c.showProgress(c.spec.Hosts)
@@ -165,11 +123,10 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	busy.Wait()
 	end()
 	for i, n := range all {
-		r := c.reportOf(n)
 		p := c.progress.host(i)
-		*r = HostReport{
-			Name: n.name, Here: n.host.Here, Reached: errs[i] == nil, Seconds: p.took.Seconds(),
-			Copied: p.Sent > 0,
+		r := &c.cluster.Reached[i]
+		*r = doctor.Reached{
+			Name: n.name, Here: n.host.Here, OK: errs[i] == nil, Seconds: p.took.Seconds(), Copied: p.Sent > 0,
 		}
 		if errs[i] != nil {
 			r.Step = p.Step
@@ -184,22 +141,18 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	return nil
 }
 
-func (c *hostsCheck) reportOf(n *node) *HostReport { return &c.report.Hosts[n.index] }
-
 func (c *hostsCheck) addError(n *node, err error) {
 	for _, e := range flatten(err) {
-		general := e.withoutHost()
-		c.problems.add(doctor.Problem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint},
-			doctor.Problem{Text: general.Text, Hint: general.Hint})
+		c.failures = addFailure(c.failures, n, e)
 	}
 }
 
 func (c *hostsCheck) queryAll() {
 	errs := make([]error, len(c.nodes))
-	hello, check := c.queries()
+	hello := c.queries()
 	var busy sync.WaitGroup
 	for i, n := range c.nodes {
-		busy.Go(func() { errs[i] = c.query(n, hello, check) })
+		busy.Go(func() { errs[i] = c.query(n, hello) })
 	}
 	busy.Wait()
 	for i, n := range c.nodes {
@@ -209,29 +162,22 @@ func (c *hostsCheck) queryAll() {
 	}
 }
 
-// queries returns what nodes are asked.
-func (c *hostsCheck) queries() (wire.Hello, wire.Check) {
-	check := wire.Check{Patience: fileTimeout}
+// queries completes what nodes are asked. The inspection includes what a job asks of their machines.
+func (c *hostsCheck) queries() wire.Hello {
 	hello := c.hello()
-	hello.CPUs, hello.GPUs, hello.GPUUsers, hello.Topology = true, true, true, true
-	if c.inspect { // the inspection includes them
-		hello.GPUs, hello.GPUUsers, hello.Topology = false, false, false
-		c.inspection(&check)
-	}
-	hello.Ranks = 0
+	hello.CPUs, hello.GPUs, hello.GPUUsers, hello.Topology, hello.Ranks = false, false, false, false, 0
 	if len(c.spec.Apps) > 0 {
-		check.Program = true
-		check.Dir = c.spec.Apps[0].Dir
+		c.check.Program, c.check.Dir = true, c.spec.Apps[0].Dir
 	}
-	if check.Dir == "" {
-		check.Dir = c.spec.Dir
-	}
-	return hello, check
+	c.check.Dir, c.check.Patience = cmp.Or(c.check.Dir, c.spec.Dir), c.check.Limit
+	c.check.Environ = c.variables("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH")
+	c.check.Python, _ = lookup(c.spec.Environ, env.VarPython)
+	return hello
 }
 
 // query samples the clock between two requests, when the node is idle.
-func (c *hostsCheck) query(n *node, hello wire.Hello, check wire.Check) error {
-	h := c.helloFor(n, hello)
+func (c *hostsCheck) query(n *node, hello wire.Hello) error {
+	h, check := c.helloFor(n, hello), c.check
 	h.DirOptional = filepath.IsAbs(check.Dir)
 	var facts wire.Facts
 	limit := c.settings.answerLimit
@@ -247,51 +193,31 @@ func (c *hostsCheck) query(n *node, hello wire.Hello, check wire.Check) error {
 		}
 	}
 	var checked wire.Checked
-	if n.host.Here && check.Inspect {
-		check.Environ = append(slices.Clip(check.Environ), c.containerVariables()...)
+	if n.host.Here { // variables that identify it as a container
+		check.Environ = append(slices.Clip(check.Environ),
+			c.variables("KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")...)
 	}
 	err := n.within(limit, "what ranks would find there", func() error { return n.request(&check, &checked) })
 	if err != nil {
 		return err
 	}
-	c.record(n, check.Dir, facts, checked)
+	c.record(n, facts, checked)
 	return nil
 }
 
 // clockSamples is the number of readings; the fastest counts.
 const clockSamples = 4
 
-// record completes a node's report.
-func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.Checked) {
+// record completes what a node reported.
+func (c *hostsCheck) record(n *node, facts wire.Facts, checked wire.Checked) {
 	h := n.inspected(checked)
-	c.hosts[n.index] = h
+	c.cluster.Reached[n.index].Host = h
 	h.SettingsFiles = facts.NCCL.Conf
 	if !h.Here && !c.spec.StartedByEngine() { // an engine's command passes the environment on
 		h.Environ = facts.Environ
 	}
-	if !c.inspect {
-		h.Machine = facts.Machine
-		for i := range h.Machine.GPUs {
-			h.Machine.GPUs[i].Name = printable.Text(h.Machine.GPUs[i].Name)
-		}
-	}
-	c.recordProgram(h, cmp.Or(dir, workingDir()), facts)
-	r := c.reportOf(n)
-	r.Hostname, r.Version, r.Executable = printable.Text(facts.Host), h.Gorun, h.Executable
-	r.Architecture, r.Kernel, r.Clock, r.Rooms = h.Architecture, h.Kernel, h.Clock, h.DiskSpace
-	r.CPUs, r.GPUs, r.InfiniBand = h.Machine.CPUs.Len(), h.Machine.GPUs, len(h.RDMA) > 0
-	for _, name := range []string{"memlock", "nofile", "nproc"} {
-		if limit, ok := h.Limits[name]; ok {
-			r.Limits = append(r.Limits, LimitReport{name, limit})
-		}
-	}
-	if r.Dir = cmp.Or(dir, workingDir()); h.Program != nil {
-		r.Missing = h.Program.NoDir
-	}
-	if len(facts.Programs) > 0 {
-		r.Program = h.Program
-	}
-	r.Notes = append(printables(facts.Notes), printables(facts.Machine.Notes)...)
+	h.Dir = cmp.Or(c.check.Dir, workingDir())
+	recordProgram(h, facts)
 }
 
 // inspected returns what a node reported.
@@ -310,14 +236,14 @@ func (n *node) inspected(checked wire.Checked) *doctor.Host {
 }
 
 // recordProgram merges how a node resolved the program and what it read of it.
-func (c *hostsCheck) recordProgram(h *doctor.Host, dir string, facts wire.Facts) {
+func recordProgram(h *doctor.Host, facts wire.Facts) {
 	own := doctor.Program{}
 	if h.Program != nil {
 		own = *h.Program
 	}
 	p := doctor.Program{NoDir: cmp.Or(printable.Text(facts.DirError), own.NoDir), ELF: own.ELF}
 	if p.NoDir != "" {
-		p.Dir = dir
+		p.Dir = h.Dir
 	}
 	for _, r := range facts.Programs[:min(1, len(facts.Programs))] {
 		p.Kind, p.Path = printable.Text(r.Kind), printable.Text(r.Path)
@@ -364,24 +290,56 @@ func (c *hostsCheck) probeNetwork(ctx context.Context) {
 }
 
 func (c *hostsCheck) recordNetwork(survey probe.Survey, choice probe.Choice, err error) {
-	r := networkReport(&survey)
-	c.report.Network = r
-	c.network.Problems, c.network.Summary = survey.Problems(), r.Summary
+	r := survey.Report()
+	c.cluster.Network, c.cluster.Found = r, survey.Findings()
 	if err == nil {
 		r.Address, r.Reason = choice.Addr.String(), choice.Reason
-		c.network.Address = r.Address
 		return
 	}
-	problem := doctor.Problem{Hosts: survey.Names(), Text: printable.Error(err)}
-	reported := false // by a flaw
+	f := doctor.Finding{
+		Check: doctor.NoAddress, Severity: doctor.Error, Hosts: survey.Names(), Text: printable.Error(err),
+		Fix: "ip -br addr; ip route",
+	}
 	if unreached, ok := errors.AsType[*probe.UnreachedError](err); ok {
-		problem.Hint = unreached.Hint()
-		reported = slices.ContainsFunc(c.network.Problems, func(f doctor.Problem) bool { return f.Check == probe.CheckReach })
+		f.Advice = unreached.Hint()
 	} else {
-		r.Error, problem.Text = err.Error(), "cannot tell which hosts reach each other: "+err.Error()
+		f.Text = "cannot tell which hosts reach each other: " + f.Text
 	}
-	c.noAddress = append(c.noAddress, problem)
-	if !reported {
-		c.network.Error, c.network.Hint = err.Error(), problem.Hint
+	r.Error, c.cluster.Found = f.Text, append(c.cluster.Found, f)
+}
+
+// printableJSON makes all texts in JSON of another host printable.
+func printableJSON(text []byte) []byte {
+	var all any
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.UseNumber()
+	if decoder.Decode(&all) != nil {
+		return text
 	}
+	clean, err := json.Marshal(printableValue(all))
+	if err != nil {
+		return text
+	}
+	return clean
+}
+
+func printableValue(v any) any {
+	switch v := v.(type) {
+	case string:
+		return printable.Text(v)
+	case []any:
+		for i := range v {
+			v[i] = printableValue(v[i])
+		}
+	case map[string]any:
+		for key, value := range v {
+			if clean := printable.Text(key); clean != key {
+				delete(v, key)
+				v[clean] = printableValue(value)
+				continue
+			}
+			v[key] = printableValue(value)
+		}
+	}
+	return v
 }

@@ -20,7 +20,7 @@ import (
 
 // check examines hosts whose agents are processes of the test binary. Hosts named "gone" are unreachable, and hosts
 // named "mute" never answer.
-func check(t *testing.T, s launcher.Spec, options ...option) *launcher.HostsReport {
+func check(t *testing.T, s launcher.Spec, options ...option) *doctor.Cluster {
 	t.Helper()
 	options = append(
 		[]option{launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
@@ -56,49 +56,50 @@ func TestHostsCheck(t *testing.T) {
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
 	s := onHosts(launcher.Spec{Apps: []job.App{{Program: program}}}, "node1", "node2", "gone")
 	report := check(t, s)
-	assert.False(t, report.OK())
-	require.Len(t, report.Hosts, 3)
-	for _, h := range report.Hosts[:2] {
-		assert.True(t, h.Reached, h.Name)
+	require.Len(t, report.Reached, 3)
+	require.Len(t, report.Hosts, 2)
+	for i, h := range report.Hosts {
+		assert.True(t, report.Reached[i].OK, h.Name)
 		require.NotNil(t, h.Clock, h.Name)
 		assert.Less(t, h.Clock.Ahead-h.Clock.Uncertainty, 0.5, "it is the same clock")
-		assert.Positive(t, h.CPUs)
-		assert.Len(t, h.Limits, 3)
+		assert.Positive(t, h.Machine.CPUs.Len())
+		assert.Contains(t, h.Limits, "memlock")
 		assert.NotEmpty(t, h.Kernel)
 		require.NotNil(t, h.Program)
 		assert.Equal(t, program, h.Program.Path)
 		assert.Equal(t, int64(10), h.Program.Size)
 		assert.Equal(t, "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf", h.Program.SHA256)
 	}
-	gone := report.Hosts[2]
-	assert.False(t, gone.Reached)
-	assert.Contains(t, report.Problems, doctor.Problem{Hosts: []string{"gone"}, Text: "it is gone"})
+	assert.False(t, report.Reached[2].OK)
+	assert.Contains(t, report.Found,
+		doctor.Finding{Check: doctor.Reach, Severity: doctor.Error, Hosts: []string{"gone"}, Text: "it is gone"})
 	require.NotNil(t, report.Network)
-	ways := 0
-	for _, w := range report.Network.Ways {
-		if w.Aside { // another address of the same host
+	paths := 0
+	for _, p := range report.Network.Paths {
+		if p.Aside { // another address of the same host
 			continue
 		}
-		ways++
-		assert.Empty(t, w.Problem)
-		assert.Empty(t, w.Trouble)
-		assert.Positive(t, w.Seconds)
-		assert.Positive(t, w.BitsPerSecond)
-		assert.Positive(t, w.Segments)
+		paths++
+		assert.Empty(t, p.Problem)
+		assert.Empty(t, p.Trouble)
+		assert.Positive(t, p.Seconds)
+		assert.Positive(t, p.BitsPerSecond)
+		assert.Positive(t, p.Segments)
 	}
-	assert.Equal(t, 2, ways)
+	assert.Equal(t, 2, paths)
 	assert.NotEmpty(t, report.Network.Transfers)
 	assert.NotEmpty(t, report.Network.Address)
 }
 
 func TestCheckWithSilentHost(t *testing.T) {
 	report := check(t, onHosts(launcher.Spec{}, "node1", "mute"), launcher.WithAskLimit(2*time.Second))
-	assert.False(t, report.OK())
-	require.NotEmpty(t, report.Problems)
-	assert.Equal(t, []string{"mute"}, report.Problems[0].Hosts)
-	assert.Contains(t, report.Problems[0].Text, "it did not report what it has within 2s")
-	assert.NotEmpty(t, report.Hosts[0].Kernel, "the other one is looked at all the same")
-	assert.Nil(t, report.Hosts[0].Program)
+	require.Len(t, report.Found, 1)
+	assert.Equal(t, []string{"mute"}, report.Found[0].Hosts)
+	assert.Contains(t, report.Found[0].Text, "it did not report what it has within 2s")
+	assert.NotEmpty(t, report.Reached[0].Host.Kernel, "the other one is looked at all the same")
+	assert.Nil(t, report.Reached[0].Host.Program)
+	assert.Nil(t, report.Reached[1].Host)
+	assert.Nil(t, report.Network)
 }
 
 func TestMissingThingsAreProblems(t *testing.T) {
@@ -106,8 +107,8 @@ func TestMissingThingsAreProblems(t *testing.T) {
 		"node2")
 	report := check(t, s)
 	var texts []string
-	for _, p := range report.Problems {
-		texts = append(texts, p.String())
+	for _, f := range doctor.Diagnose(report, doctor.Start...) {
+		texts = append(texts, f.Where()+": "+f.Text)
 	}
 	assert.Contains(t, texts, "node[1-2]: the working directory /no/such/directory: no such file or directory")
 }
@@ -120,14 +121,13 @@ func TestCheckWithoutHosts(t *testing.T) {
 func TestProgress(t *testing.T) {
 	var progress *launcher.Progress
 	ended := false
-	report := check(t, onHosts(launcher.Spec{}, "node1", "gone"), withProgress(func(p *launcher.Progress) func() {
+	check(t, onHosts(launcher.Spec{}, "node1", "gone"), withProgress(func(p *launcher.Progress) func() {
 		progress = p
 		for _, h := range p.Hosts() {
 			assert.Equal(t, "waiting", h.Step)
 		}
 		return func() { ended = true }
 	}))
-	assert.False(t, report.OK())
 	require.True(t, ended)
 	list := progress.Hosts()
 	require.Len(t, list, 2)

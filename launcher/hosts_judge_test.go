@@ -16,12 +16,11 @@ import (
 	"gorun/placement"
 )
 
-// judged returns the problems found after a test has changed the facts of healthy hosts.
+// judged returns what gorun hosts check finds after a test has changed the facts of healthy hosts.
 func judged(change func(list []*doctor.Host)) (lines []string) {
-	c := &hostsCheck{session: &session{}, report: HostsReport{Program: "./trainer"}}
+	c := doctor.Cluster{Gorun: version.String(), Program: "./trainer", Asked: 4}
 	for _, name := range []string{"n1", "n2", "n3", "n4"} {
-		c.spec.Hosts = append(c.spec.Hosts, hosts.Host{Name: name})
-		c.hosts = append(c.hosts, &doctor.Host{
+		c.Hosts = append(c.Hosts, &doctor.Host{
 			Name: name, Gorun: version.String(), Architecture: "x86_64", Clock: &doctor.Clock{}, UID: 1000,
 			DiskSpace: []doctor.DiskSpace{
 				{Purpose: "cache", Path: "/home/u/.cache", Free: 1 << 40},
@@ -35,16 +34,11 @@ func judged(change func(list []*doctor.Host)) (lines []string) {
 				CPUs: placement.CPUSetOf([]uint64{3}), GPUs: []placement.GPU{{Index: 0, Name: "X"}, {Index: 1, Name: "X"}},
 			},
 		})
-		c.report.Hosts = append(c.report.Hosts, HostReport{Name: name})
 	}
-	change(c.hosts)
-	for i, h := range c.hosts {
-		c.report.Hosts[i].Notes, h.Unknown = h.Unknown, nil
-	}
-	c.judge()
-	for _, p := range c.report.Problems {
-		line := p.String()
-		if p.Note {
+	change(c.Hosts)
+	for _, f := range doctor.Diagnose(&c, doctor.Start...) {
+		line := f.Where() + ": " + f.Text
+		if f.Severity == doctor.Note {
 			line = "note: " + line
 		}
 		lines = append(lines, line)
@@ -82,7 +76,7 @@ func TestJudgeHosts(t *testing.T) {
 			[]string{"n1: only 256 open files are allowed"},
 		},
 		"little locked memory for InfiniBand": {
-			func(h []*doctor.Host) { h[0].RDMA = []doctor.Port{{Device: "mlx5_0", Port: 1}} },
+			func(h []*doctor.Host) { h[0].RDMA = []doctor.Port{{Device: "mlx5_0", Port: 1, State: "ACTIVE"}} },
 			[]string{"n1: memlock is 64 KiB, but RDMA must lock memory"},
 		},
 		"no directory, which makes the program missing too": {
@@ -123,7 +117,7 @@ func TestJudgeHosts(t *testing.T) {
 				gpus := h[2].Machine.GPUs
 				gpus[0].Name, gpus[1].Name, h[1].Unknown = "Y", "Y", []string{"something"}
 			},
-			[]string{"note: n3: its GPUs are Y, 3 others X", "note: n2: something"},
+			[]string{"note: n2: something", "note: n3: its GPUs are Y, 3 others X"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, test.want, judged(test.change)) })

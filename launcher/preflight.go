@@ -17,13 +17,6 @@ import (
 	"gorun/launcher/quarantine"
 )
 
-// quickChecks are the checks of package doctor that --check makes: about what fails in a running cluster, and answered
-// in time.
-var quickChecks = []string{
-	"room", "memlock", "nofile", "nproc", "gpu-library", "gpu-access", "gpu-count", "gpu-errors", "gpu-mode", "p2p",
-	"nvlink", "fabric-manager", "kfd", "amd-errors", "rdma-port", "link-layer", "uverbs",
-}
-
 // checkLimit is how long a node may take to answer.
 const checkLimit = 2 * time.Second
 
@@ -58,7 +51,7 @@ func (s *session) failedChecks(nodes []*node) map[string]error {
 	forEachOf(nodes, func(n *node) error {
 		var checked wire.Checked
 		err := n.within(checkLimit, "its state", func() error {
-			return n.request(&wire.Check{Inspect: true, Quick: true, Patience: checkLimit / 8}, &checked)
+			return n.request(&wire.Check{Quick: true, Limit: checkLimit / 2, Patience: checkLimit / 8}, &checked)
 		})
 		mu.Lock()
 		defer mu.Unlock()
@@ -73,7 +66,7 @@ func (s *session) failedChecks(nodes []*node) map[string]error {
 		Gorun: version.String(), Asked: len(found),
 		Hosts: slices.DeleteFunc(found, func(h *doctor.Host) bool { return h == nil }),
 	}
-	for _, f := range doctor.Diagnose(cluster, quickChecks...) {
+	for _, f := range doctor.Diagnose(cluster, doctor.Quick...) {
 		if f.Severity == doctor.Note {
 			continue
 		}

@@ -308,7 +308,7 @@ func TestIsolatedHost(t *testing.T) {
 	require.ErrorAs(t, err, &unreached)
 	require.Contains(t, survey.Summary(), "2 of 6 paths between 3 hosts work")
 	require.Contains(t, strings.Join(notices(survey), "\n"),
-		"reach: h3: no other host reaches it at 10.77.1.3 (eth0), and it reaches no other host: ")
+		"unreachable: h3: no other host reaches it at 10.77.1.3 (eth0), and it reaches no other host: ")
 	require.NoError(t, set.Heal("h3"))
 	survey, choice, err := surveyNetwork(agents)
 	require.NoError(t, err)

@@ -89,6 +89,18 @@ func TestChooseNamedAddress(t *testing.T) {
 	require.ErrorContains(t, err, "node0: 192.0.2.77 is not an address of the host")
 }
 
+// A survey that fails in the middle is reported as far as it came.
+func TestReportOfAFailedSurvey(t *testing.T) {
+	agents, _ := agentsHere(t, 2)
+	agents[1].address = "192.0.2.77"
+	c := hostsCheck{}
+	survey, choice, err := surveyNetwork(agents)
+	c.recordNetwork(survey, choice, err)
+	require.NotEmpty(t, c.cluster.Network.Interfaces)
+	require.Len(t, c.cluster.Found, 1)
+	require.Contains(t, c.cluster.Found[0].Text, "cannot tell which hosts reach each other: node1: 192.0.2.77 is not")
+}
+
 // Node 0 answers probes at the master port, which a firewall may permit, and leaves it free for the store. If the
 // port is in use, node 0 answers at another one.
 func TestProbesAtTheMasterPort(t *testing.T) {

@@ -19,7 +19,7 @@ func surveyNetwork(probers []prober) (survey probe.Survey, choice probe.Choice, 
 		return survey, choice, nil
 	}
 	s := newProbeSession(probers, probe.Options{})
-	survey.Nodes = s.nodes
+	survey.Nodes, survey.Endpoints = s.nodes, make([]probe.Endpoint, len(s.nodes))
 	if err := s.listen(0); err != nil {
 		return survey, choice, err
 	}
@@ -54,9 +54,8 @@ const mostAsides = 16
 
 // planWays lists the paths to probe.
 func (v *surveyor) planWays(choice probe.Choice, chosen bool) {
-	v.survey.Endpoints = choice.Endpoints
-	if !chosen {
-		v.survey.Endpoints = make([]probe.Endpoint, len(v.nodes))
+	if chosen {
+		v.survey.Endpoints = choice.Endpoints
 	}
 	for from := range v.nodes {
 		for _, to := range probe.Partners(len(v.nodes), from) {

@@ -12,14 +12,15 @@ import (
 
 	"gorun/internal/testhosts"
 	"gorun/internal/testneeds"
+	"gorun/launcher/doctor"
 	"gorun/launcher/internal/probe"
 )
 
 // notices returns the findings of a survey as lines such as "loss: h3: packets …".
 func notices(s probe.Survey) (lines []string) {
-	for _, f := range s.Problems() {
-		line := fmt.Sprintf("%s: %s", f.Check, &f)
-		if f.Note {
+	for _, f := range s.Findings() {
+		line := fmt.Sprintf("%s: %s: %s", f.Check, f.Where(), f.Text)
+		if f.Severity == doctor.Note {
 			line = "note: " + line
 		}
 		lines = append(lines, line)
@@ -38,18 +39,18 @@ func TestImpairedNetwork(t *testing.T) {
 		"nothing": {want: "^$"},
 		"packets are lost": {
 			testhosts.Impairment{Loss: 0.1, Seed: testneeds.Rand(t).Uint64()},
-			`^loss: h3: packets get lost between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\]: TCP resent \d+ of \d+ ` +
+			`^packet-loss: h3: packets get lost between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\]: TCP resent \d+ of \d+ ` +
 				`segments \(\d+ %\) `,
 		},
 		"large packets vanish": {
 			testhosts.Impairment{MaxPacket: 1400},
-			`^mtu: h3: packets of 1420 bytes vanish between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\], packets of 1400 bytes ` +
-				"arrive",
+			`^path-mtu: h3: packets of 1420 bytes vanish between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\], packets of ` +
+				"1400 bytes arrive",
 		},
 		"a firewall rejects": {
 			testhosts.Impairment{Ports: []int{22}, Reject: true},
-			`^reach: h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): refused at port \d+, though gorun listens there: ` +
-				`a firewall rejects it, or another host has the address; its own connections to others work$`,
+			`^unreachable: h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): refused at port \d+, though gorun ` +
+				`listens there: a firewall rejects it, or another host has the address; its own connections to others work$`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,14 +133,14 @@ func TestOddInterfaces(t *testing.T) {
 	}
 	require.Contains(t, choice.Note, "the interfaces of h3 also have IPv4 addresses")
 	lines := "\n" + strings.Join(notices(survey), "\n")
-	require.Contains(t, lines, "note: interface: h3: the MTU of fast2 is 1400, on the others 1500")
-	require.Contains(t, lines, "note: interface: h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno5 "+
+	require.Contains(t, lines, "note: network-interface: h3: the MTU of fast2 is 1400, on the others 1500")
+	require.Contains(t, lines, "note: network-interface: h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno5 "+
 		"of h1, no "+
 		"carrier; eno6 of h2; eno7 of h3); it is not used")
-	require.Contains(t, lines, "note: interface: h[1-3]: no host is reachable in the network 10.77.0.0/16 (eth0 of h1; "+
-		"eth0 of h2; eth0 of h3); it is not used")
-	require.Contains(t, lines, "\ninterface: h3: the hosts connect by IPv6 (fd09::3), and no host reaches the IPv4 "+
-		"address 10.5.0.3 (fast2) of the same interface")
+	require.Contains(t, lines, "note: network-interface: h[1-3]: no host is reachable in the network 10.77.0.0/16 (eth0 "+
+		"of h1; eth0 of h2; eth0 of h3); it is not used")
+	require.Contains(t, lines, "\nnetwork-interface: h3: the hosts connect by IPv6 (fd09::3), and no host reaches "+
+		"the IPv4 address 10.5.0.3 (fast2) of the same interface")
 	require.NotContains(t, lines, "docker0")
-	require.NotContains(t, lines, "\nreach")
+	require.NotContains(t, lines, "\nunreachable")
 }

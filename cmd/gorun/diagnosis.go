@@ -13,13 +13,22 @@ import (
 	"gorun/placement/draw"
 )
 
-// diagnosis formats what gorun doctor found.
+// diagnosis formats what gorun doctor or gorun hosts check found.
 type diagnosis struct {
 	cluster  *doctor.Cluster
 	findings []doctor.Finding // the worst first
 	style    draw.Style
-	all      bool   // print everything, not a summary of maxLines
+	all      bool   // print each finding, not a summary of maxLines
+	evidence bool   // print what was read
 	verbose  string // the command that prints everything
+}
+
+// exit returns the error of a command that printed the diagnosis.
+func (d diagnosis) exit(err error) error {
+	if err == nil && doctor.CountProblems(d.findings) > 0 {
+		return exitWith(exitFindings)
+	}
+	return err
 }
 
 const (
@@ -181,9 +190,16 @@ func (d diagnosis) healthy() []string {
 
 // finding formats what is wrong and where, what was read, and how to fix it.
 func (d diagnosis) finding(f doctor.Finding) []string {
-	lines := d.wrap(fmt.Sprintf("%s %s%s [%s]", d.mark(f.Severity), d.place(f), oneLine(f.Text), f.Check), "", "  ")
-	if d.all && f.Evidence != "" {
+	text, more, _ := strings.Cut(f.Text, "\n")
+	lines := d.wrap(fmt.Sprintf("%s %s%s [%s]", d.mark(f.Severity), d.place(f), text, f.Check), "", "  ")
+	if more != "" {
+		lines = append(lines, strings.Split("    "+strings.ReplaceAll(more, "\n", "\n    "), "\n")...)
+	}
+	if d.evidence && f.Evidence != "" {
 		lines = append(lines, d.wrap("read: "+oneLine(f.Evidence), "    ", "          ")...)
+	}
+	if d.all && f.Advice != "" {
+		lines = append(lines, d.wrap(oneLine(f.Advice), "    ", "    ")...)
 	}
 	if f.Fix != "" {
 		lines = append(lines, fixLine(f.Fix))

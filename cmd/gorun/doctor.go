@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -100,21 +101,77 @@ func (o *doctorOptions) run() error {
 		return exitWith(reportStartFailure(err).ExitCode)
 	}
 	cluster.Options, cluster.Spelled = reachWords(o.Spec)
-	cluster.Hosts = append([]*doctor.Host{}, cluster.Hosts...) // [] as JSON
 	lintHosts(cluster, os.Environ())
-	findings := doctor.Diagnose(cluster)
-	err = o.printResult("doctor", diagnosisJSON{append([]doctor.Finding{}, findings...), cluster}, // [] as JSON
-		diagnosis{cluster, findings, show.Style(o.stdout), o.Verbose > 0, verboseCommand(o.args)}.text)
-	if err == nil && doctor.CountProblems(findings) > 0 {
-		return exitWith(exitFindings)
+	d := diagnosis{
+		cluster, doctor.Diagnose(cluster), show.Style(o.stdout), o.Verbose > 0, o.Verbose > 0, verboseCommand(o.args),
 	}
-	return err
+	err = o.printResult("doctor", d.json(), d.text)
+	return d.exit(err)
 }
 
 // diagnosisJSON is what gorun doctor found.
 type diagnosisJSON struct {
 	Findings []doctor.Finding `json:"findings"` // the worst first
 	*doctor.Cluster
+	Network   networkJSON   `json:"network"`             // how the hosts reach each other
+	Unreached []problemJSON `json:"unreached,omitempty"` // hosts that could not be inspected
+}
+
+// networkJSON is the network, and what is wrong with it.
+type networkJSON struct {
+	*doctor.Network
+	Problems []problemJSON `json:"problems,omitempty"` // ordered by severity
+	Hint     string        `json:"hint,omitempty"`     // what to do about the error
+}
+
+// problemJSON has a finding of the launcher under its former names.
+type problemJSON struct {
+	// Check is what was measured of the network: "reach", "mtu", "loss", "speed" or "interface".
+	Check string   `json:"check,omitempty"`
+	Hosts []string `json:"hosts,omitempty"` // hosts that it is about; absent for all
+	Text  string   `json:"text"`            // one line, without the hosts
+	// Advice says what to do; Hint is a command that repairs it or shows more.
+	Advice string `json:"advice,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+	// Note says that jobs run all the same.
+	Note bool `json:"note,omitempty"`
+}
+
+var formerChecks = map[string]string{
+	doctor.Unreachable: "reach", doctor.PathMTU: "mtu", doctor.PacketLoss: "loss", doctor.NetworkSpeed: "speed",
+	doctor.NetworkInterface: "interface",
+}
+
+// problems returns the findings of those checks that pick accepts.
+func (d diagnosis) problems(pick func(check string) bool) []problemJSON {
+	list := []problemJSON{} // [] as JSON
+	for _, f := range d.findings {
+		if pick(f.Check) {
+			list = append(list, problemJSON{
+				formerChecks[f.Check], f.Hosts, f.Text, f.Advice, f.Fix, f.Severity == doctor.Note,
+			})
+		}
+	}
+	return list
+}
+
+func (d diagnosis) network() networkJSON {
+	j := networkJSON{Network: cmp.Or(d.cluster.Network, &doctor.Network{})}
+	j.Problems = d.problems(func(check string) bool { return formerChecks[check] != "" })
+	for _, p := range d.problems(func(check string) bool { return check == doctor.NoAddress }) {
+		j.Hint = p.Advice
+	}
+	return j
+}
+
+func (d diagnosis) json() diagnosisJSON {
+	j := diagnosisJSON{
+		Findings: append([]doctor.Finding{}, d.findings...), Cluster: d.cluster, // [] as JSON
+		Network:   d.network(),
+		Unreached: d.problems(func(check string) bool { return check == doctor.Reach }),
+	}
+	d.cluster.Hosts = append([]*doctor.Host{}, d.cluster.Hosts...)
+	return j
 }
 
 type checkList struct {

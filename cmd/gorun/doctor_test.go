@@ -73,14 +73,14 @@ func TestDiagnosisIsShort(t *testing.T) {
 		c.Notes = append(c.Notes, doctor.Finding{Severity: doctor.Note, Text: fmt.Sprint("hint\n", i)})
 	}
 	findings := doctor.Diagnose(c)
-	text := diagnosis{c, findings, draw.Style{ASCII: true}, false, "gorun doctor -v -H n[1-2]"}.text()
+	text := diagnosis{c, findings, draw.Style{ASCII: true}, false, false, "gorun doctor -v -H n[1-2]"}.text()
 	assert.LessOrEqual(t, strings.Count(text, "\n"), 20)
 	assert.Contains(t, text, "ok 2 of 2 hosts reached, same gorun  ok limits")
 	assert.Contains(t, text, "! n[1-2]: problem 0 [environment]\n    try:  repair it\n")
 	assert.Contains(t, text,
 		"and 23 more findings (environment): gorun doctor -v -H n[1-2]\n30 notes: gorun doctor -v -H n[1-2]\n")
 	assert.NotContains(t, text, "nothing is wrong")
-	c.Program, c.Network.Summary = "./trainer", "2 of 2 paths between 2 hosts work"
+	c.Program, c.Network = "./trainer", &doctor.Network{Summary: "2 of 2 paths between 2 hosts work"}
 	for _, h := range c.Hosts {
 		h.Kernel, h.Names, h.ProcessesKnown, h.Clock = "6.8", &doctor.Names{}, true, &doctor.Clock{}
 		h.Shm, h.Memory.Total = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 40, Free: 1 << 40}, 1<<40
@@ -88,10 +88,11 @@ func TestDiagnosisIsShort(t *testing.T) {
 		h.RDMA, h.Interfaces = []doctor.Port{{Device: "mlx5_0", Port: 1, State: "ACTIVE"}},
 			[]doctor.Interface{{Name: "eth0", Physical: true}}
 	}
-	text = diagnosis{c, findings, draw.Style{ASCII: true, Width: draw.MinWidth}, false, "gorun doctor -v -H n[1-2]"}.text()
+	narrow := draw.Style{ASCII: true, Width: draw.MinWidth}
+	text = diagnosis{c, findings, narrow, false, false, "gorun doctor -v -H n[1-2]"}.text()
 	assert.Equal(t, 20, strings.Count(text, "\n"))
 	assert.Contains(t, text, "\nok ...\n! n[1-2]: problem 0 [environment]\n")
-	all := diagnosis{c, findings, draw.Style{ASCII: true}, true, ""}.text()
+	all := diagnosis{c, findings, draw.Style{ASCII: true}, true, true, ""}.text()
 	assert.Equal(t, 30, strings.Count(all, "\n- n[1-2]: hint "))
 	assert.Equal(t, 30, strings.Count(all, "    read: evidence\n"))
 }
@@ -104,7 +105,7 @@ func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 		Notes: []doctor.Finding{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}},
 	}
 	findings := doctor.Diagnose(c)
-	text := diagnosis{c, findings, draw.Style{ASCII: true, Width: 60}, true, ""}.text()
+	text := diagnosis{c, findings, draw.Style{ASCII: true, Width: 60}, true, true, ""}.text()
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "    try:") {
 			assert.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), 60, line)
@@ -112,7 +113,7 @@ func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 	}
 	assert.Regexp(t, `(?m)^! many words .*\n  (words|many) .*\n(.*\n)*    read: many .*\n          (words|many) `, text)
 	assert.Contains(t, text, "\n    try:  echo "+words+"\n")
-	assert.Contains(t, diagnosis{c, findings, draw.Style{ASCII: true}, true, ""}.text(),
+	assert.Contains(t, diagnosis{c, findings, draw.Style{ASCII: true}, true, true, ""}.text(),
 		"! "+words+" [environment]\n    read: "+words+"\n")
 }
 
@@ -125,7 +126,10 @@ func TestVerboseCommand(t *testing.T) {
 	spec.Reach = job.ReachSpec{SSHConfig: "my config", Agent: "/opt/gorun"}
 	c := &doctor.Cluster{Asked: 3}
 	c.Options, c.Spelled = reachWords(spec)
-	c.Unreached = []doctor.Problem{{Hosts: []string{"n1", "n2"}, Text: "a"}, {Hosts: []string{"fd00::3"}, Text: "b"}}
+	c.Found = []doctor.Finding{
+		{Check: doctor.Reach, Hosts: []string{"n1", "n2"}, Text: "a"},
+		{Check: doctor.Reach, Hosts: []string{"fd00::3"}, Text: "b"},
+	}
 	var fixes []string
 	for _, f := range doctor.Diagnose(c) {
 		fixes = append(fixes, f.Fix)
@@ -155,11 +159,13 @@ func TestDiagnosisOfManyHosts(t *testing.T) {
 		}
 		c.Hosts = append(c.Hosts, h)
 	}
-	c.Unreached = []doctor.Problem{{Hosts: []string{"n9"}, Text: "no route to host"}}
+	c.Found = []doctor.Finding{
+		{Check: doctor.Reach, Severity: doctor.Error, Hosts: []string{"n9"}, Text: "no route to host"},
+	}
 	text := diagnosis{
 		c, doctor.Diagnose(c),
 		draw.Style{ASCII: true, Width: 40},
-		false,
+		false, false,
 		"gorun doctor -v -H 'n[1-9]'",
 	}.text()
 	assert.Equal(t, `X n9: no route to host [reach]
@@ -188,7 +194,7 @@ func TestDiagnosisTellsOfNoAnswer(t *testing.T) {
 		c.Hosts = append(c.Hosts, &doctor.Host{Name: name, Unknown: []string{"libraries: no answer within 3s"}})
 	}
 	c.Hosts[1].Unknown = append(c.Hosts[1].Unknown, "CPUs and GPUs: no answer within 3s")
-	text := diagnosis{c, doctor.Diagnose(c), draw.Style{ASCII: true}, false, "gorun doctor -v"}.text()
+	text := diagnosis{c, doctor.Diagnose(c), draw.Style{ASCII: true}, false, false, "gorun doctor -v"}.text()
 	assert.Contains(t, text,
 		"not looked at: n[1-3]: libraries: no answer within 3s; n2: CPUs and GPUs: no answer within 3s\nnothing is wrong\n")
 }

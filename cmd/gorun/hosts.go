@@ -12,6 +12,7 @@ import (
 	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher"
 	"gorun/launcher/doctor"
+	"gorun/placement"
 )
 
 // hostsOptions are those of gorun hosts check. Its Spec has the hosts, how they are reached, and perhaps a program.
@@ -82,19 +83,88 @@ func (o *hostsOptions) check([]string) {
 	o.NoteUnknownVariables()
 }
 
-// exitHostsProblem is the exit code if something is wrong with a host.
-const exitHostsProblem = 1
-
 func (o *hostsOptions) run() error {
-	report, err := launcher.CheckHosts(context.Background(), o.Spec, o.hostOptions())
+	cluster, err := launcher.CheckHosts(context.Background(), o.Spec, o.hostOptions())
 	if err != nil {
 		return exitWith(reportStartFailure(err).ExitCode)
 	}
-	err = o.printResult("hosts", report, func() string { return hostsText(report, o.Quiet, show.Width(o.stdout)) })
-	if err == nil && !report.OK() {
-		return exitWith(exitHostsProblem)
+	cluster.Options, cluster.Spelled = reachWords(o.Spec)
+	d := diagnosis{
+		cluster: cluster, findings: doctor.Diagnose(cluster, doctor.Start...), style: show.Style(o.stdout),
+		all: true, evidence: o.Verbose > 0,
 	}
-	return err
+	err = o.printResult("hosts", d.hostsJSON(), func() string { return d.hostsText(o.Quiet) })
+	return d.exit(err)
+}
+
+// hostsJSON is what gorun hosts check found.
+type hostsJSON struct {
+	Program  string           `json:"program,omitempty"` // the program that was looked for, "" for none
+	Hosts    []hostJSON       `json:"hosts"`             // in the order of the command line
+	Network  *networkJSON     `json:"network,omitempty"` // absent with fewer than two hosts
+	Findings []doctor.Finding `json:"findings"`          // the worst first
+	Problems []problemJSON    `json:"problems"`          // the findings, under their former names
+}
+
+// hostJSON describes one host. Unknown values are zero.
+type hostJSON struct {
+	doctor.Reached
+	Hostname     string `json:"hostname,omitempty"`      // its own name for itself
+	Version      string `json:"gorun_version,omitempty"` // version of gorun on the host; absent if unknown
+	Executable   string `json:"executable,omitempty"`    // gorun's path there
+	Architecture string `json:"architecture,omitempty"`  // such as "x86_64"
+	Kernel       string `json:"kernel,omitempty"`        // release, such as "6.8.0-45-generic"
+	CPUs         int    `json:"cpu_count,omitempty"`     // available to ranks
+	// Clock is the offset of its clock from this host's; nil if unknown.
+	Clock   *doctor.Clock      `json:"clock,omitempty"`
+	Rooms   []doctor.DiskSpace `json:"disk_space,omitempty"`      // free space in the folders that gorun uses
+	Limits  []limitJSON        `json:"limits,omitempty"`          // resource limits of ranks
+	Dir     string             `json:"directory,omitempty"`       // the ranks' working directory
+	Missing string             `json:"directory_error,omitempty"` // why Dir cannot be used
+	Program *doctor.Program    `json:"program,omitempty"`         // the program of the command line; absent without one
+	// GPUs have names and whether a process uses them.
+	GPUs       []placement.GPU `json:"gpus,omitempty"`
+	InfiniBand bool            `json:"infiniband,omitempty"` // whether it has an InfiniBand port
+	Notes      []string        `json:"notes,omitempty"`      // what could not be determined
+}
+
+// limitJSON is a resource limit of ranks: "memlock" (bytes), "nofile" or "nproc".
+type limitJSON struct {
+	Name string `json:"name"` // "memlock", "nofile" or "nproc"
+	doctor.Limit
+}
+
+func (d diagnosis) hostsJSON() hostsJSON {
+	j := hostsJSON{
+		Program: d.cluster.Program, Hosts: []hostJSON{}, Findings: append([]doctor.Finding{}, d.findings...),
+		Problems: d.problems(func(string) bool { return true }),
+	}
+	if d.cluster.Network != nil {
+		network := d.network()
+		j.Network = &network
+	}
+	for _, r := range d.cluster.Reached {
+		host := hostJSON{Reached: r}
+		if h := r.Host; h != nil {
+			host = hostJSON{
+				r, h.Hostname, h.Gorun, h.Executable, h.Architecture, h.Kernel, h.Machine.CPUs.Len(), h.Clock, h.DiskSpace,
+				nil, h.Dir, "", nil, h.Machine.GPUs, len(h.RDMA) > 0, h.Unknown,
+			}
+			for _, name := range limitNames {
+				if limit, ok := h.Limits[name]; ok {
+					host.Limits = append(host.Limits, limitJSON{name, limit})
+				}
+			}
+			if h.Program != nil {
+				host.Missing = h.Program.NoDir
+			}
+			if j.Program != "" {
+				host.Program = h.Program
+			}
+		}
+		j.Hosts = append(j.Hosts, host)
+	}
+	return j
 }
 
 // hostOptions are the launcher's options of every command that reaches hosts.
@@ -113,69 +183,46 @@ func (c *commandLine) hostOptions() launcher.Options {
 	return o
 }
 
-// hostsText formats a report: the hosts, what they have in common, the network, and the problems. Unless width is 0,
-// lines are broken there.
-func hostsText(r *launcher.HostsReport, problemsOnly bool, width int) string {
+// hostsText formats the hosts, what they have in common, the network, and the findings.
+func (d diagnosis) hostsText(problemsOnly bool) string {
 	var parts []string
 	if !problemsOnly {
-		table := newHostTable(r)
-		parts = append(parts, table.differences(width), table.commonalities(width))
-		if n := r.Network; n != nil {
+		table, messages := newHostTable(d), show.Messages{Width: d.style.Width}
+		parts = append(parts, table.differences(d.style.Width), table.commonalities(d.style.Width))
+		if n := d.cluster.Network; n != nil {
 			parts = append(parts, networkText(n))
 		}
+		for i := range parts {
+			parts[i] = messages.Wrap(parts[i])
+		}
 	}
-	return show.Messages{Width: width}.Wrap(show.Join("\n", append(parts, problemsText(r, problemsOnly))...))
+	var lines []string
+	for _, f := range d.findings {
+		if f.Severity != doctor.Note || !problemsOnly {
+			lines = append(lines, d.finding(f)...)
+		}
+	}
+	if doctor.CountProblems(d.findings) == 0 && !problemsOnly {
+		lines = append(lines, "nothing is wrong")
+	}
+	if lines != nil {
+		parts = append(parts, strings.Join(lines, "\n")+"\n")
+	}
+	return show.Join("\n", parts...)
 }
 
-func networkText(n *launcher.NetworkReport) string {
+func networkText(n *doctor.Network) string {
 	var b strings.Builder
-	if grid := n.Grid(); grid != "" && len(n.Ways) > 2 {
-		fmt.Fprintf(&b, "round trips by TCP in ms\n%s\n", grid)
+	if n.Grid != "" && len(n.Paths) > 2 {
+		fmt.Fprintf(&b, "round trips by TCP in ms\n%s\n", n.Grid)
 	}
-	if n.Summary != "" {
-		fmt.Fprintf(&b, "%s\n", n.Summary)
-	}
-	if n.Transfers != "" {
-		fmt.Fprintf(&b, "%s\n", n.Transfers)
+	for _, line := range []string{n.Summary, n.Transfers} {
+		if line != "" {
+			b.WriteString(line + "\n")
+		}
 	}
 	if n.Address != "" {
-		fmt.Fprintf(&b, "MASTER_ADDR would be %s\n", strings.TrimPrefix(n.Reason, "MASTER_ADDR "))
+		fmt.Fprintf(&b, "MASTER_ADDR would be %s\n", n.Reason)
 	}
 	return b.String()
-}
-
-// problemsText lists notes, then problems, with advice.
-func problemsText(r *launcher.HostsReport, problemsOnly bool) string {
-	var b strings.Builder
-	var problems, notes []doctor.Problem
-	for _, p := range r.Problems {
-		if p.Note {
-			notes = append(notes, p)
-		} else {
-			problems = append(problems, p)
-		}
-	}
-	if len(notes) > 0 && !problemsOnly {
-		writeProblems(&b, show.Count(len(notes), "note"), notes)
-		b.WriteString("\n")
-	}
-	if len(problems) > 0 {
-		writeProblems(&b, show.Count(len(problems), "problem"), problems)
-	} else if !problemsOnly {
-		b.WriteString("nothing is wrong\n")
-	}
-	return b.String()
-}
-
-func writeProblems(b *strings.Builder, title string, list []doctor.Problem) {
-	fmt.Fprintf(b, "%s\n", title)
-	for _, p := range list {
-		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(p.String(), "\n", "\n    "))
-		if p.Advice != "" {
-			fmt.Fprintf(b, "    %s\n", p.Advice)
-		}
-		if p.Hint != "" {
-			fmt.Fprintf(b, "    hint: %s\n", p.Hint)
-		}
-	}
 }

@@ -141,18 +141,18 @@ func TestHostsCheckOverSSH(t *testing.T) {
 	require.NoError(t, set.SSHD("h3").Stop())
 	cmd := onHead(set, ownGorun(t), set.SSHConfig(), "hosts", "check", "-H", "h[1-3]", program)
 	out, err := cmd.CombinedOutput()
-	assert.Equal(t, exitHostsProblem, cmd.ProcessState.ExitCode(), "%v\n%s", err, out)
+	assert.Equal(t, exitFindings, cmd.ProcessState.ExitCode(), "%v\n%s", err, out)
 	for _, line := range []string{
 		`h3 +no: connect \(\d+\.\d s\)`,
 		`2 of 2 paths between 2 hosts work; .*`,
 		`MASTER_ADDR would be 10\..* of h1: h2 reaches it within \d+ms`,
-		`2 problems`,
-		`  h3: connect: connection to root@10.* refused`,
-		`    hint: check that sshd runs there, at this port`,
+		`✗ h3: connect: connection to root@10.* refused \[reach\]`,
+		`    check that sshd runs there, at this port`,
+		`    try:  gorun hosts check -v --ssh-config .* -H h3`,
 		`h1 .* ` + program + `, 16 B, SHA-256 [0-9a-f]{12}`,
 		`h2 .* ` + program + `, 16 B, SHA-256 [0-9a-f]{12}`,
-		`  h2: ` + program + ` is another file than on the other host`,
-		`    hint: gorun --copy ` + program + ` \.\.\. # sends yours to each host`,
+		`✗ h2: ` + program + ` is another file than on the other host \[program-differs\]`,
+		`    try:  gorun --copy ` + program + ` \.\.\. # sends yours to each host`,
 	} {
 		assert.Regexp(t, regexp.MustCompile(`(?m)^`+line+`$`), string(out))
 	}

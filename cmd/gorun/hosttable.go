@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gorun/cmd/gorun/internal/show"
-	"gorun/launcher"
 	"gorun/launcher/doctor"
 	"gorun/launcher/hosts"
 )
@@ -15,20 +14,20 @@ import (
 // property is something that hosts may have in common.
 type property struct {
 	name string
-	of   func(launcher.HostReport) string
+	of   func(*doctor.Host) string
 }
 
-// hostTable is the table of a report's hosts. Hosts that are alike share a row. What all hosts have in common is below
+// hostTable is the table of a cluster's hosts. Hosts that are alike share a row. What all hosts have in common is below
 // the table.
 type hostTable struct {
-	report          *launcher.HostsReport
+	diagnosis
 	differs, common []property
-	groups          [][]launcher.HostReport // of hosts that are alike
+	groups          [][]doctor.Reached // of hosts that are alike
 }
 
-func newHostTable(r *launcher.HostsReport) *hostTable {
-	t := &hostTable{report: r}
-	for _, p := range hostProperties(r) {
+func newHostTable(d diagnosis) *hostTable {
+	t := &hostTable{diagnosis: d}
+	for _, p := range hostProperties(d.cluster) {
 		if t.isCommon(p) {
 			t.common = append(t.common, p)
 		} else {
@@ -36,68 +35,59 @@ func newHostTable(r *launcher.HostsReport) *hostTable {
 		}
 	}
 	index := map[string]int{}
-	for _, h := range r.Hosts {
-		key := t.key(h)
+	for _, r := range d.cluster.Reached {
+		key := t.key(r)
 		at, known := index[key]
 		if !known {
 			at = len(t.groups)
 			index[key] = at
 			t.groups = append(t.groups, nil)
 		}
-		t.groups[at] = append(t.groups[at], h)
+		t.groups[at] = append(t.groups[at], r)
 	}
 	return t
 }
 
-func hostProperties(r *launcher.HostsReport) []property {
+func hostProperties(c *doctor.Cluster) []property {
 	list := []property{
-		{"gorun", func(h launcher.HostReport) string { return h.Version }},
-		{"machine", func(h launcher.HostReport) string {
+		{"gorun", func(h *doctor.Host) string { return h.Gorun }},
+		{"machine", func(h *doctor.Host) string {
 			cpus := ""
-			if h.CPUs > 0 {
-				cpus = show.Count(h.CPUs, "CPU")
+			if n := h.Machine.CPUs.Len(); n > 0 {
+				cpus = show.Count(n, "CPU")
 			}
 			return show.Join(", ", h.Architecture, "Linux "+h.Kernel, cpus)
 		}},
 		{"limits", limitsText},
 		{"GPUs", gpusText},
-		{"directory", func(h launcher.HostReport) string {
-			if h.Missing != "" {
+		{"directory", func(h *doctor.Host) string {
+			if h.Program != nil && h.Program.NoDir != "" {
 				return "missing"
 			}
 			return h.Dir
 		}},
 	}
-	if r.Program != "" {
+	if c.Program != "" {
 		list = append(list, property{"program", programText})
 	}
 	return list
 }
 
-// answered reports whether a host described itself.
-func answered(h launcher.HostReport) bool { return h.Architecture != "" }
-
 func (t *hostTable) isCommon(p property) bool {
-	first := slices.IndexFunc(t.report.Hosts, answered)
-	return !slices.ContainsFunc(t.report.Hosts, func(h launcher.HostReport) bool {
-		return answered(h) && p.of(h) != p.of(t.report.Hosts[first])
-	})
+	return !slices.ContainsFunc(t.cluster.Hosts, func(h *doctor.Host) bool { return p.of(h) != p.of(t.cluster.Hosts[0]) })
 }
 
 // key is equal for hosts that are alike.
-func (t *hostTable) key(h launcher.HostReport) string {
-	words := []string{
-		fmt.Sprint(h.Reached, answered(h)), h.Step,
-		fmt.Sprint(h.Clock != nil && math.Abs(h.Clock.Ahead) >= 1),
-	}
-	for _, p := range t.report.Problems {
-		if !p.Note && slices.Contains(p.Hosts, h.Name) {
-			words = append(words, p.Text)
+func (t *hostTable) key(r doctor.Reached) string {
+	words := []string{fmt.Sprint(r.OK, r.Host != nil), r.Step}
+	for _, f := range t.findings {
+		if f.Severity != doctor.Note && slices.Contains(f.Hosts, r.Name) {
+			words = append(words, f.Text)
 		}
 	}
-	if answered(h) {
+	if r.Host != nil {
 		for _, p := range t.differs {
-			words = append(words, p.of(h))
+			words = append(words, p.of(r.Host))
 		}
 	}
 	return strings.Join(words, "\x00")
@@ -111,10 +101,10 @@ func (t *hostTable) differences(width int) string {
 	rows := [][]string{heading}
 	for _, group := range t.groups {
 		row := []string{hosts.NodeList(hostNames(group)), reachedText(group)}
-		if answered(group[0]) {
+		if h := group[0].Host; h != nil {
 			row = append(row, clockText(group), spaceText(group, "cache"), spaceText(group, "temporary files"))
 			for _, p := range t.differs {
-				row = append(row, p.of(group[0]))
+				row = append(row, p.of(h))
 			}
 		}
 		rows = append(rows, row)
@@ -123,24 +113,23 @@ func (t *hostTable) differences(width int) string {
 }
 
 func (t *hostTable) commonalities(width int) string {
-	at := slices.IndexFunc(t.report.Hosts, answered)
-	if at < 0 {
+	if len(t.cluster.Hosts) == 0 {
 		return ""
 	}
 	var rows [][]string
 	for _, p := range t.common {
-		if text := p.of(t.report.Hosts[at]); text != "" {
+		if text := p.of(t.cluster.Hosts[0]); text != "" {
 			rows = append(rows, []string{p.name, text})
 		}
 	}
-	copied := slices.DeleteFunc(slices.Clone(t.report.Hosts), func(h launcher.HostReport) bool { return !h.Copied })
+	copied := slices.DeleteFunc(slices.Clone(t.cluster.Reached), func(r doctor.Reached) bool { return !r.Copied })
 	if len(copied) > 0 {
 		rows = append(rows, []string{"copied", "to " + hosts.NodeList(hostNames(copied)) + ", now in the cache there"})
 	}
 	return show.Table(rows, width)
 }
 
-func hostNames(group []launcher.HostReport) (names []string) {
+func hostNames(group []doctor.Reached) (names []string) {
 	for _, h := range group {
 		names = append(names, h.Name)
 	}
@@ -148,7 +137,7 @@ func hostNames(group []launcher.HostReport) (names []string) {
 }
 
 // reachedText says how long it took to reach hosts, or at which step it failed.
-func reachedText(group []launcher.HostReport) string {
+func reachedText(group []doctor.Reached) string {
 	least, most := group[0].Seconds, group[0].Seconds
 	for _, h := range group {
 		least, most = min(least, h.Seconds), max(most, h.Seconds)
@@ -160,18 +149,18 @@ func reachedText(group []launcher.HostReport) string {
 	switch {
 	case group[0].Here:
 		return "this host"
-	case group[0].Reached:
+	case group[0].OK:
 		return text
 	}
 	return fmt.Sprintf("no: %s (%s)", group[0].Step, text)
 }
 
 // clockText is the largest clock offset of a group.
-func clockText(group []launcher.HostReport) string {
+func clockText(group []doctor.Reached) string {
 	var worst *doctor.Clock
 	for _, h := range group {
-		if h.Clock != nil && (worst == nil || math.Abs(h.Clock.Ahead) > math.Abs(worst.Ahead)) {
-			worst = h.Clock
+		if c := h.Host.Clock; c != nil && (worst == nil || math.Abs(c.Ahead) > math.Abs(worst.Ahead)) {
+			worst = c
 		}
 	}
 	if worst == nil {
@@ -187,10 +176,10 @@ func clockText(group []launcher.HostReport) string {
 }
 
 // spaceText is the least free disk space of a group.
-func spaceText(group []launcher.HostReport, purpose string) string {
+func spaceText(group []doctor.Reached, purpose string) string {
 	least := int64(-1)
 	for _, h := range group {
-		for _, room := range h.Rooms {
+		for _, room := range h.Host.DiskSpace {
 			switch {
 			case room.Purpose != purpose:
 			case room.Error != "":
@@ -206,27 +195,34 @@ func spaceText(group []launcher.HostReport, purpose string) string {
 	return doctor.Size(least) + " free"
 }
 
-func limitsText(h launcher.HostReport) string {
+// limitNames are the limits that are shown.
+var limitNames = []string{"memlock", "nofile", "nproc"}
+
+func limitsText(h *doctor.Host) string {
 	var words []string
-	for _, l := range h.Limits {
+	for _, name := range limitNames {
+		l, ok := h.Limits[name]
 		value := fmt.Sprint(l.Soft)
-		if l.Soft < 0 {
+		switch {
+		case !ok:
+			continue
+		case l.Soft < 0:
 			value = "unlimited"
-		} else if l.Name == "memlock" {
+		case name == "memlock":
 			value = doctor.Size(l.Soft)
 		}
-		words = append(words, l.Name+" "+value)
+		words = append(words, name+" "+value)
 	}
 	return strings.Join(words, ", ")
 }
 
-func gpusText(h launcher.HostReport) string {
-	if len(h.GPUs) == 0 {
+func gpusText(h *doctor.Host) string {
+	if len(h.Machine.GPUs) == 0 {
 		return "none"
 	}
 	count, used := map[string]int{}, 0
 	var names []string
-	for _, g := range h.GPUs {
+	for _, g := range h.Machine.GPUs {
 		name := g.Name
 		if name == "" {
 			name = string(g.Vendor)
@@ -249,11 +245,11 @@ func gpusText(h launcher.HostReport) string {
 }
 
 // programText identifies the program of a host.
-func programText(h launcher.HostReport) string {
+func programText(h *doctor.Host) string {
 	const digits = 12
 	p := h.Program
 	switch {
-	case p == nil:
+	case p == nil || p.NoDir != "":
 		return "not looked for"
 	case p.Error != "":
 		return "missing"

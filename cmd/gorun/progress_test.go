@@ -12,6 +12,8 @@ import (
 
 	"gorun/launcher"
 	"gorun/launcher/doctor"
+	"gorun/placement"
+	"gorun/placement/draw"
 )
 
 // onTheWay are 64 hosts: two are authenticating, one has failed, and the last five are connecting.
@@ -62,37 +64,52 @@ func TestProgressOfCopies(t *testing.T) {
 }
 
 func TestHostsTextMergesEqualHosts(t *testing.T) {
-	limits := func(memlock int64) []launcher.LimitReport {
-		return []launcher.LimitReport{
-			{Name: "memlock", Limit: doctor.Limit{Soft: memlock}}, {Name: "nofile", Limit: doctor.Limit{Soft: 1024}},
-		}
+	limits := func(memlock int64) map[string]doctor.Limit {
+		return map[string]doctor.Limit{"memlock": {Soft: memlock}, "nofile": {Soft: 1024}}
 	}
-	r := &launcher.HostsReport{Version: "1.0", Program: "./trainer"}
+	c := &doctor.Cluster{Program: "./trainer", Asked: 16}
 	for i := 1; i <= 16; i++ {
-		r.Hosts = append(r.Hosts, launcher.HostReport{
-			Name: fmt.Sprintf("node%02d", i), Reached: true, Seconds: 0.2 + float64(i)/100, Version: "1.0",
-			Architecture: "x86_64", Kernel: "6.8.0", CPUs: 96,
+		h := &doctor.Host{
+			Name: fmt.Sprintf("node%02d", i), Gorun: "1.0", Architecture: "x86_64", Kernel: "6.8.0",
 			Clock: &doctor.Clock{Ahead: 0.0002, Uncertainty: 0.0004},
-			Rooms: []doctor.DiskSpace{
+			DiskSpace: []doctor.DiskSpace{
 				{Purpose: "cache", Free: int64(i) << 30},
 				{Purpose: "temporary files", Free: 1 << 40},
 			},
 			Limits:  limits(-1),
 			Program: &doctor.Program{Path: "./trainer", Size: 4096, SHA256: strings.Repeat("ab", 32)}, Dir: "/home/u",
-		})
+		}
+		h.Machine.CPUs = placement.CPUSetOf([]uint64{1<<48 - 1, 1<<48 - 1})
+		c.Reached = append(c.Reached, doctor.Reached{Name: h.Name, OK: true, Seconds: 0.2 + float64(i)/100, Host: h})
 	}
-	odd := &r.Hosts[2]
+	odd := c.Reached[2].Host
 	odd.Clock = &doctor.Clock{Ahead: 12, Uncertainty: 0.001}
 	odd.Limits = limits(64 << 10)
-	r.Hosts[8] = launcher.HostReport{Name: "node09", Step: "authentication", Seconds: 0.31}
-	r.Problems = []doctor.Problem{
-		{Hosts: []string{"node09"}, Text: "authentication: no key", Hint: "ssh-add"},
-		{Hosts: []string{"node03"}, Text: "its clock is 12.0 s ahead of this host's"},
+	c.Reached[8] = doctor.Reached{Name: "node09", Step: "authentication", Seconds: 0.31}
+	for _, r := range c.Reached {
+		if r.Host != nil {
+			c.Hosts = append(c.Hosts, r.Host)
+		}
 	}
-	assert.Equal(t, `host                     reached    clock    cache       tmp         limits
-node[01-02,04-08,10-16]  0.2-0.4 s  < 1 ms   1 GiB free  1 TiB free  memlock unlimited, nofile 1024
-node03                   0.2 s      +12.0 s  3 GiB free  1 TiB free  memlock 64 KiB, nofile 1024
-node09                   no: authentication (0.3 s)
+	d := diagnosis{cluster: c, all: true, style: draw.Style{ASCII: true}, findings: []doctor.Finding{
+		{
+			Check: "reach", Severity: doctor.Error, Hosts: []string{"node09"}, Text: "authentication: no key",
+			Advice: "load a key", Fix: "ssh-add",
+		},
+		{
+			Check: "no-address", Severity: doctor.Error, Hosts: []string{"node01"}, Text: "no address:\n  10.0.0.1: refused",
+		},
+		{
+			Check: "clock", Severity: doctor.Warning, Hosts: []string{"node03"}, Evidence: "its agent's answers",
+			Text: "its clock is 12.0 s ahead of this host's",
+		},
+		{Check: "room", Severity: doctor.Note, Hosts: []string{"node01"}, Text: "a note"},
+	}}
+	assert.Equal(t, `host                  reached    clock    cache       tmp         limits
+node01                0.2 s      < 1 ms   1 GiB free  1 TiB free  memlock unlimited, nofile 1024
+node[02,04-08,10-16]  0.2-0.4 s  < 1 ms   2 GiB free  1 TiB free  memlock unlimited, nofile 1024
+node03                0.2 s      +12.0 s  3 GiB free  1 TiB free  memlock 64 KiB, nofile 1024
+node09                no: authentication (0.3 s)
 
 gorun      1.0
 machine    x86_64, Linux 6.8.0, 96 CPUs
@@ -100,16 +117,21 @@ GPUs       none
 directory  /home/u
 program    ./trainer, 4 KiB, SHA-256 abababababab
 
-2 problems
-  node09: authentication: no key
-    hint: ssh-add
-  node03: its clock is 12.0 s ahead of this host's
-`, hostsText(r, false, 0))
-	assert.True(t, strings.HasPrefix(hostsText(r, true, 0), "2 problems\n"))
-	for line := range strings.Lines(hostsText(r, false, 60)) {
+X node09: authentication: no key [reach]
+    load a key
+    try:  ssh-add
+X node01: no address: [no-address]
+      10.0.0.1: refused
+! node03: its clock is 12.0 s ahead of this host's [clock]
+- node01: a note [room]
+`, d.hostsText(false))
+	assert.True(t, strings.HasPrefix(d.hostsText(true), "X node09: "))
+	assert.NotContains(t, d.hostsText(true), "a note")
+	d.style.Width = 60
+	for line := range strings.Lines(d.hostsText(false)) {
 		assert.LessOrEqual(t, len(line), 61, line)
 	}
-	r.Problems = nil
-	assert.Empty(t, hostsText(r, true, 0))
-	assert.True(t, strings.HasSuffix(hostsText(r, false, 0), "\nnothing is wrong\n"))
+	d.findings = nil
+	assert.Empty(t, d.hostsText(true))
+	assert.True(t, strings.HasSuffix(d.hostsText(false), "\nnothing is wrong\n"))
 }

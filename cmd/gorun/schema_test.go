@@ -25,7 +25,6 @@ import (
 	"gorun/cmd/gorun/internal/show"
 	"gorun/comm/bench"
 	"gorun/internal/testneeds"
-	"gorun/launcher"
 	"gorun/launcher/job"
 	"gorun/launcher/record"
 	"gorun/launcher/registry"
@@ -56,7 +55,7 @@ var documents = []document{
 	{"checks", "`gorun explain CHECK --json`, `gorun doctor --list --json`", checkList{}},
 	{"lint", "`gorun lint --json`", lintJSON{}},
 	{"doctor", "`gorun doctor --json`", diagnosisJSON{}},
-	{"hosts", "`gorun hosts check --json`", launcher.HostsReport{}},
+	{"hosts", "`gorun hosts check --json`", hostsJSON{}},
 	{"quarantine", "`gorun hosts quarantine --json`", quarantineJSON{}},
 	{"topology", "`gorun topo --json`", draw.Data{}},
 	{"bench", "`gorun bench --json`", bench.Report{}},

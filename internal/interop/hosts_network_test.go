@@ -11,7 +11,7 @@ import (
 
 	"gorun/internal/testhosts"
 	"gorun/internal/testneeds"
-	"gorun/launcher"
+	"gorun/launcher/doctor"
 )
 
 // TestHostsNetwork runs jobs and `gorun hosts check` over hosts with a broken and an unusual network.
@@ -35,11 +35,10 @@ func firewalled(t *testing.T, f fleet) {
 	require.Contains(t, got.stderr, "`gorun hosts check` shows more")
 	got = checking(f, "-q").run(t)
 	require.Equal(t, 1, got.code, got.stderr)
-	require.Regexp(t, `^1 problem
-  h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): no answer at port \d+, though port 22 answers: `+
-		`a firewall lets only some ports pass; its own connections to others work
+	require.Regexp(t, `^(✗|X) h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): no answer at port \d+, `+
+		`though port 22 answers: a firewall lets only some ports pass; its own connections to others work \[unreachable\]
     open all TCP ports between the hosts in firewalls: ranks listen on random ports
-    hint: sudo nft list ruleset \|\| sudo iptables-save
+    try:  sudo nft list ruleset \|\| sudo iptables-save
 $`, got.stdout)
 	require.NoError(t, f.Impair("h3", testhosts.Impairment{}))
 	got = checking(f, "-q").run(t)
@@ -77,9 +76,10 @@ func oddNetwork(t *testing.T, f fleet) {
 	require.Zero(t, got.code, got.stdout)
 	require.Contains(t, got.stdout, "MASTER_ADDR would be fd09::1 (fast0) of h1: the other 2 nodes reach it")
 	require.Contains(t, got.stdout,
-		"h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno0 of h1; eno1 of h2; eno2 of h3); it is not used\n")
+		"h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno0 of h1; eno1 of h2; eno2 of h3); "+
+			"it is not used [network-interface]\n")
 	require.Contains(t, got.stdout, "nothing is wrong\n")
-	var report launcher.HostsReport
+	var report struct{ Network doctor.Network }
 	require.NoError(t, json.Unmarshal([]byte(checking(f, "--json").succeed(t)), &report))
 	chosen := map[string]string{}
 	for _, i := range report.Network.Interfaces {
@@ -88,7 +88,7 @@ func oddNetwork(t *testing.T, f fleet) {
 		}
 	}
 	require.Equal(t, map[string]string{"h1": "fast0", "h2": "fast1", "h3": "fast2"}, chosen)
-	for _, w := range report.Network.Ways {
+	for _, w := range report.Network.Paths {
 		require.Equal(t, !w.Aside, w.BitsPerSecond > 0, "%+v", w)
 	}
 }

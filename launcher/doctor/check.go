@@ -24,6 +24,18 @@ func Checks() []Check {
 		rdmaCounterChecks(), ethernetChecks(), networkChecks(), orphanChecks(), environmentChecks())
 }
 
+// Quick are the checks of --check, by ID: what fails in a running cluster, and a quick inspection shows.
+var Quick = []string{
+	"room", "memlock", "nofile", "nproc", "gpu-library", "gpu-access", "gpu-count", "gpu-errors", "gpu-mode", "p2p",
+	"nvlink", "fabric-manager", "kfd", "amd-errors", "rdma-port", "link-layer", "uverbs",
+}
+
+// Start are the checks of `gorun hosts check`, by ID: what keeps a job from starting, and Quick.
+var Start = append([]string{
+	Reach, "gorun-version", Skipped, "clock", "program", "program-differs", "architecture", "gpu-used",
+	Unreachable, PathMTU, PacketLoss, NetworkSpeed, NetworkInterface, NoAddress,
+}, Quick...)
+
 // Find returns the check with an ID.
 func Find(id string) (check Check, ok bool) {
 	all := Checks()
@@ -126,7 +138,12 @@ func Groups() []Group {
 			}
 			return "network interfaces"
 		}},
-		{"network", func(c *Cluster) string { return c.Network.Summary }},
+		{"network", func(c *Cluster) string {
+			if c.Network == nil {
+				return ""
+			}
+			return c.Network.Summary
+		}},
 		{"leftovers", ifAll(func(h *Host) bool { return h.ProcessesKnown }, "nothing left of dead jobs")},
 		{"environment", func(*Cluster) string { return "" }},
 	}

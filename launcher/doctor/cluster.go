@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"gorun/internal/shellwords"
-	"gorun/launcher/hosts"
 )
 
 // Cluster is the input of all checks.
@@ -15,9 +14,11 @@ type Cluster struct {
 	Program string  `json:"program,omitempty"` // as the user named it; "" if none
 	Asked   int     `json:"host_count"`        // number of hosts, unreached ones included
 	Hosts   []*Host `json:"hosts"`             // that were inspected
-	Network Network `json:"network"`           // how the hosts reach each other
-	// Unreached are hosts that could not be inspected.
-	Unreached []Problem `json:"unreached,omitempty"`
+	// Reached are all hosts, in the order of the job.
+	Reached []Reached `json:"-"`
+	Network *Network  `json:"-"` // how the hosts reach each other; nil if that was not measured
+	// Found are findings of other packages, each of a check: about hosts that cannot be inspected, and the network.
+	Found []Finding `json:"-"`
 	// Notes are findings of other packages about all hosts, such as about the environment.
 	Notes []Finding `json:"notes,omitempty"`
 	// Options are the command-line options that reach the hosts, and Spelled how a command line names a host if not by
@@ -26,34 +27,16 @@ type Cluster struct {
 	Spelled map[string]string `json:"-"`
 }
 
-// Network is what was measured between the hosts.
-type Network struct {
-	// Summary is one line: "2 of 2 ways between 2 hosts work"; "" if nothing was measured.
-	Summary string `json:"summary,omitempty"`
-	// Address is what MASTER_ADDR would be; "" if no address is reached by all hosts.
-	Address string `json:"address,omitempty"`
-	// Problems are ordered by severity.
-	Problems []Problem `json:"problems,omitempty"`
-	// Error says why there is no such address, or why nothing was measured; Hint says what to do about it.
-	Error string `json:"error,omitempty"`
-	Hint  string `json:"hint,omitempty"`
+// Reached is how a host was reached.
+type Reached struct {
+	Name    string  `json:"host"`             // as the user named it
+	Here    bool    `json:"here,omitempty"`   // gorun runs on it
+	OK      bool    `json:"reached"`          // whether gorun could start an agent there
+	Seconds float64 `json:"reach_seconds"`    // until its agent ran, or until the attempt failed
+	Step    string  `json:"step,omitempty"`   // where reaching the host failed; "" if it was reached
+	Copied  bool    `json:"copied,omitempty"` // gorun was copied there
+	Host    *Host   `json:"-"`                // what was found there; nil if it did not answer
 }
-
-// Problem is something wrong with some hosts or with the network between them.
-type Problem struct {
-	// Check is what was measured of the network: "reach", "mtu", "loss", "speed" or "interface".
-	Check string   `json:"check,omitempty"`
-	Hosts []string `json:"hosts,omitempty"` // hosts that it is about; absent for all
-	Text  string   `json:"text"`            // one line, without the hosts
-	// Advice says what to do; Hint is a command that repairs it or shows more.
-	Advice string `json:"advice,omitempty"`
-	Hint   string `json:"hint,omitempty"`
-	// Note says that jobs run all the same.
-	Note bool `json:"note,omitempty"`
-}
-
-// String returns the hosts, as a host range, and the text.
-func (p *Problem) String() string { return hosts.NodeList(p.Hosts) + ": " + p.Text }
 
 // command returns a gorun command for some of the hosts.
 func (c *Cluster) command(command string, hosts ...string) string {

@@ -63,12 +63,15 @@ func TestJudge(t *testing.T) {
 	c.Hosts[1].Clock, c.Hosts[3].Clock = slow, slow
 	c.Hosts[0].Notes = []doctor.Finding{{Severity: doctor.Note, Text: "NCCL_TIMEOUT means nothing"}}
 	c.Notes = []doctor.Finding{{Severity: doctor.Warning, Text: "NCCL_ALGO is forced", Fix: "unset NCCL_ALGO"}}
-	c.Unreached = []doctor.Problem{{Hosts: []string{"n5"}, Text: "no route to host"}}
+	c.Found = []doctor.Finding{
+		{Check: doctor.Reach, Severity: doctor.Error, Hosts: []string{"n5"}, Text: "no route to host"},
+		{
+			Check: doctor.Unreachable, Severity: doctor.Error, Hosts: []string{"n2"},
+			Text: "it does not reach n[3-4]: timed out",
+		},
+	}
 	for _, h := range c.Hosts {
 		lookedAt(h)
-	}
-	c.Network.Problems = []doctor.Problem{
-		{Check: "reach", Hosts: []string{"n2"}, Text: "it does not reach n[3-4]: timed out"},
 	}
 	var lines []string
 	for _, f := range doctor.Diagnose(c) {
@@ -177,28 +180,14 @@ func TestFirmware(t *testing.T) {
 	assert.Equal(t, []string{"n0", "n3"}, behind)
 }
 
-// With packets that are lost a job is slow, and works; without a way it does not.
-func TestFlaws(t *testing.T) {
-	c := &doctor.Cluster{Asked: 2}
-	for _, check := range []string{"reach", "mtu", "loss"} {
-		c.Network.Problems = append(c.Network.Problems, doctor.Problem{Check: check, Hosts: []string{"n1"}, Text: check})
-	}
-	severities := map[string]doctor.Severity{}
-	for _, f := range doctor.Diagnose(c) {
-		severities[f.Check] = f.Severity
-	}
-	assert.Equal(t, map[string]doctor.Severity{
-		"unreachable": doctor.Error, "path-mtu": doctor.Error,
-		"packet-loss": doctor.Warning,
-	}, severities)
-}
-
 func TestReach(t *testing.T) {
 	c := &doctor.Cluster{
 		Gorun: "v2", Asked: 1,
 		Hosts: []*doctor.Host{{Name: "n1", Gorun: "v1", Unknown: []string{"libraries: no answer within 3s"}}},
 	}
-	c.Network.Error = "no address of n1 is reached by all"
+	c.Found = []doctor.Finding{
+		{Check: doctor.NoAddress, Severity: doctor.Error, Hosts: []string{"n1"}, Text: "no address of n1 is reached by all"},
+	}
 	findings := doctor.Diagnose(c)
 	require.Len(t, findings, 3)
 	assert.Equal(t, "no-address", findings[0].Check)

@@ -29,7 +29,8 @@ type Finding struct {
 	Text     string   `json:"text"`            // one line, without the hosts
 	// Evidence is the value that was read, and where. If it differs between hosts, it is that of the first.
 	Evidence string `json:"evidence,omitempty"`
-	Fix      string `json:"fix,omitempty"` // a command that repairs it or shows more
+	Advice   string `json:"advice,omitempty"` // what to do, in words
+	Fix      string `json:"fix,omitempty"`    // a command that repairs it or shows more
 }
 
 // Where returns the hosts as a host range: "node[01-16]".
@@ -59,10 +60,14 @@ func (r report) about(hosts ...string) report {
 }
 
 func (r report) add(severity Severity, text, evidence, fix string) {
+	r.merge(Finding{Check: r.check, Severity: severity, Hosts: r.hosts, Text: text, Evidence: evidence, Fix: fix})
+}
+
+func (r report) merge(found Finding) {
 	for i := range *r.findings {
 		f := &(*r.findings)[i]
-		if f.Check == r.check && f.Severity == severity && f.Text == text && f.Fix == fix {
-			for _, name := range r.hosts {
+		if f.Check == found.Check && f.Severity == found.Severity && f.Text == found.Text && f.Fix == found.Fix {
+			for _, name := range found.Hosts {
 				if !slices.Contains(f.Hosts, name) {
 					f.Hosts = append(f.Hosts, name)
 				}
@@ -70,7 +75,17 @@ func (r report) add(severity Severity, text, evidence, fix string) {
 			return
 		}
 	}
-	*r.findings = append(*r.findings, Finding{r.check, severity, slices.Clone(r.hosts), text, evidence, fix})
+	found.Hosts = slices.Clone(found.Hosts)
+	*r.findings = append(*r.findings, found)
+}
+
+// pass adds what other packages have found that belongs to this check.
+func pass(c *Cluster, r report) {
+	for _, f := range c.Found {
+		if f.Check == r.check {
+			r.merge(f)
+		}
+	}
 }
 
 // any reports whether the check has found anything yet.

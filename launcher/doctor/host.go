@@ -41,10 +41,11 @@ type Host struct {
 	RemoveIPC string `json:"remove_ipc,omitempty"`
 	Lingers   bool   `json:"lingers,omitempty"` // the user's systemd instance outlives sessions
 
-	Clock   *Clock   `json:"clock,omitempty"`   // offset from this host's clock; absent if unknown
-	Names   *Names   `json:"names,omitempty"`   // what the host's own name resolves to
-	Program *Program `json:"program,omitempty"` // the program of the command line; absent without one
-	Python  Python   `json:"python,omitzero"`   // the interpreter that scripts would run with
+	Clock   *Clock   `json:"clock,omitempty"`     // offset from this host's clock; absent if unknown
+	Names   *Names   `json:"names,omitempty"`     // what the host's own name resolves to
+	Dir     string   `json:"directory,omitempty"` // working directory of ranks
+	Program *Program `json:"program,omitempty"`   // the program of the command line; absent without one
+	Python  Python   `json:"python,omitzero"`     // the interpreter that scripts would run with
 	// Libraries maps the libraries of fabrics that were found to their paths.
 	Libraries map[string]string `json:"libraries,omitzero"`
 

@@ -60,9 +60,7 @@ type Config struct {
 	Python string
 	// Program is the job's program, for its ELF header; "" if none.
 	Program string
-	// Basics restricts the inspection to the kernel, limits, memory and RDMA ports.
-	Basics bool
-	// Quick restricts it to the kernel, limits, memory and devices, whose counters are not watched.
+	// Quick restricts the inspection to the kernel, limits, memory and devices, whose counters are not watched.
 	Quick bool
 	// Limit is the timeout for everything.
 	Limit time.Duration
@@ -84,16 +82,15 @@ type section struct {
 }
 
 func (in *inspector) sections() []section {
-	cheap := []section{{"the kernel", (*inspector).kernel}, {"limits and memory", (*inspector).memory}}
-	devices := section{"CPUs and GPUs", (*inspector).devices}
-	switch {
-	case in.Basics:
-		return append(cheap, section{"RDMA adapters", (*inspector).adapters})
-	case in.Quick:
-		return append(cheap, devices)
+	quick := []section{
+		{"the kernel", (*inspector).kernel},
+		{"limits and memory", (*inspector).memory},
+		{"CPUs and GPUs", (*inspector).devices},
 	}
-	return append(cheap, []section{
-		devices,
+	if in.Quick {
+		return quick
+	}
+	return append(quick, []section{
 		{"/dev/shm", (*inspector).shm},
 		{"its name", (*inspector).names},
 		{"network interfaces", (*inspector).interfaces},
@@ -240,11 +237,6 @@ func (in *inspector) devices(h *doctor.Host) {
 		m.Topology.CPUs = nil // unused, and most of the size
 	}
 	m.Notes = nil
-}
-
-// adapters reads RDMA ports.
-func (in *inspector) adapters(h *doctor.Host) {
-	h.RDMA = in.rdma(sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{Topology: true, NICs: true}))
 }
 
 // program reads the architecture that an executable is built for.

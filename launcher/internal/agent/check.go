@@ -36,13 +36,6 @@ func (a *Agent) check(c wire.Check) error {
 	return nil
 }
 
-// Bounds of the inspection. A user expects an answer of doctor within five seconds, including the connection, and
-// --check within two.
-const (
-	inspectLimit = 3 * time.Second
-	quickLimit   = time.Second
-)
-
 // inspect returns the facts for package doctor. What may be on network file systems comes first, each with a timeout.
 func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	var own doctor.Program
@@ -64,11 +57,8 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	}
 	environ := slices.Concat(c.Environ, a.cfg.Environ)
 	cfg := inspect.Config{
-		Root: os.DirFS("/"), System: inspect.Local(), NVML: a.cfg.nvmlFacts, Environ: environ, Limit: inspectLimit,
-		Basics: !c.Inspect, Quick: c.Quick,
-	}
-	if c.Quick {
-		cfg.Limit = quickLimit
+		Root: os.DirFS("/"), System: inspect.Local(), NVML: a.cfg.nvmlFacts, Environ: environ, Limit: c.Limit,
+		Quick: c.Quick,
 	}
 	if c.Program && len(programs) > 0 {
 		own.Path = fileOf(programs[0])
@@ -80,7 +70,7 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 		}
 		cfg.Program, _ = filepath.Abs(programs[0].Path)
 	}
-	if c.Inspect && !c.Quick {
+	if !c.Quick {
 		cfg.Python = interpreter(c, environ)
 	}
 	host := inspect.Inspect(cfg)

@@ -24,7 +24,7 @@ func TestNoHeadInspectsNodesThatJoined(t *testing.T) {
 		cfg := ownAgent(dir).cfg
 		cfg.Joined = own
 		go func() { served <- Serve(wire.NewLink(theirs), cfg) }()
-		check := &wire.Check{Inspect: true, Python: python, Environ: []string{"PATH=" + dir}, Patience: time.Minute}
+		check := &wire.Check{Python: python, Environ: []string{"PATH=" + dir}, Patience: time.Minute, Limit: time.Minute}
 		_ = head.Send(check) // the agent rejects the frame by its header and does not read the rest
 		for {
 			f, err := head.Read()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gorun/internal/shellwords"
+	"gorun/launcher/doctor"
 )
 
 // Thresholds for reporting.
@@ -45,8 +46,9 @@ func (j *judge) vanishingPackets() {
 		if p.Addr.Unmap().Is6() {
 			overhead = icmpv6Overhead
 		}
-		j.problem(CheckMTU, nodes, fmt.Sprintf("packets of %d bytes vanish %s, packets of %d bytes arrive: connections "+
-			"open and then stall; a link on the way has a smaller MTU than the interfaces, and no router reports it",
+		j.add(doctor.Error, doctor.PathMTU, nodes, fmt.Sprintf(
+			"packets of %d bytes vanish %s, packets of %d bytes arrive: connections open and then stall; "+
+				"a link on the way has a smaller MTU than the interfaces, and no router reports it",
 			m.Vanishes, between, m.Passes),
 			fmt.Sprintf("let ICMP pass between the hosts, or set an MTU of %d on the interfaces of all hosts", m.Passes),
 			j.runOn(p.From, nodes, fmt.Sprintf("ping -c 3 -M do -s %d %s", m.Vanishes-overhead, j.destination(p))))
@@ -56,7 +58,7 @@ func (j *judge) vanishingPackets() {
 // stalled reports paths that were reached but could not be measured.
 func (j *judge) stalled() {
 	for _, p := range j.measured(func(m *Measured) bool { return m.Problem != "" }) {
-		j.problem(CheckReach, []int{p.From}, fmt.Sprintf("it reaches %s only unreliably: %s", j.remote(p),
+		j.add(doctor.Error, doctor.Unreachable, []int{p.From}, fmt.Sprintf("it reaches %s only unreliably: %s", j.remote(p),
 			p.Measured.Problem), "", "ping -c 20 -i 0.2 -s 1400 "+j.destination(p))
 	}
 }
@@ -106,7 +108,7 @@ func (j *judge) loss() {
 		all, lost = all+p.Measured.Segments, lost+p.Measured.Resent
 	}
 	nodes, between := j.between(paths)
-	j.problem(CheckLoss, nodes, fmt.Sprintf(
+	j.add(doctor.Warning, doctor.PacketLoss, nodes, fmt.Sprintf(
 		"packets get lost %s: TCP resent %d of %d segments (%.0f %%) with few in flight, and is slow there",
 		between, lost, all, 100*float64(lost)/float64(all)),
 		"check the cable, the port, its duplex mode and the switch's error counters",
@@ -147,8 +149,8 @@ func (j *judge) differing(what, advice string, property func(Endpoint) int, form
 	}
 	for i, e := range j.Endpoints {
 		if n := property(e); n != 0 && n != usual {
-			j.note(CheckInterface, []int{i}, fmt.Sprintf("%s of %s is %s, %s %s", what, e.Interface, format(n), others,
-				format(usual)), advice, hint(i, usual))
+			j.add(doctor.Note, doctor.NetworkInterface, []int{i}, fmt.Sprintf("%s of %s is %s, %s %s", what,
+				e.Interface, format(n), others, format(usual)), advice, hint(i, usual))
 		}
 	}
 }
@@ -179,8 +181,9 @@ func (j *judge) slowLinks(slow map[int]bool) {
 		return cmp.Compare(a.Rate()/capacity(a), b.Rate()/capacity(b))
 	})
 	nodes, between := j.between(paths)
-	j.note(CheckSpeed, nodes, fmt.Sprintf("one TCP connection %s carries %s, but the links have %s", between,
-		bitRate(slowest.Rate()), bitRate(capacity(slowest))), "`gorun bench` measures longer and with more connections",
+	j.add(doctor.Note, doctor.NetworkSpeed, nodes, fmt.Sprintf("one TCP connection %s carries %s, but the links "+
+		"have %s", between, bitRate(slowest.Rate()), bitRate(capacity(slowest))),
+		"`gorun bench` measures longer and with more connections",
 		j.runOn(slowest.From, nodes, j.showSpeed(slowest.From)))
 }
 
@@ -196,7 +199,7 @@ func (j *judge) slowHosts() map[int]bool {
 	median := slices.Sorted(slices.Values(best))[len(best)/2]
 	for i, rate := range best {
 		if slow[i] = rate > 0 && slowFactor*rate < median; slow[i] {
-			j.note(CheckSpeed, []int{i}, fmt.Sprintf(
+			j.add(doctor.Note, doctor.NetworkSpeed, []int{i}, fmt.Sprintf(
 				"TCP connections over %s, from and to it, carry at most %s; between other hosts %s",
 				cmp.Or(j.Endpoints[i].Interface, "its network"), bitRate(rate), bitRate(median)),
 				"`gorun bench` measures longer", j.showSpeed(i))
@@ -225,8 +228,9 @@ func (j *judge) distant() {
 		return
 	}
 	nodes, between := j.between(paths)
-	j.note(CheckSpeed, nodes, fmt.Sprintf("a round trip %s takes %s, elsewhere %s", between, milliseconds(longest),
-		milliseconds(median)), "", j.runOn(paths[0].From, nodes, "tracepath -n "+j.destination(paths[0])))
+	j.add(doctor.Note, doctor.NetworkSpeed, nodes, fmt.Sprintf("a round trip %s takes %s, elsewhere %s", between,
+		milliseconds(longest), milliseconds(median)), "",
+		j.runOn(paths[0].From, nodes, "tracepath -n "+j.destination(paths[0])))
 }
 
 // deadIPv4 reports IPv4 addresses that nobody reaches, on interfaces whose nodes talk IPv6: Gloo prefers an interface's
@@ -238,7 +242,7 @@ func (j *judge) deadIPv4() {
 		}
 		for _, c := range j.Nodes[node].Candidates {
 			if c.Interface == e.Interface && c.Addr.Is4() && j.dead(node, c.Addr) {
-				j.problem(CheckInterface, []int{node}, fmt.Sprintf(
+				j.add(doctor.Error, doctor.NetworkInterface, []int{node}, fmt.Sprintf(
 					"the hosts connect by IPv6 (%s), and no host reaches the IPv4 address %s of the same interface, "+
 						"which Gloo prefers",
 					e.Addr.WithZone(""), c),
@@ -297,7 +301,8 @@ func (j *judge) deadNetworks() {
 			nodes, interfaces = append(nodes, m.node), append(interfaces, text)
 		}
 		nodes = slices.Compact(nodes)
-		j.note(CheckInterface, nodes, fmt.Sprintf("no host is reachable in the network %s (%s); it is not used",
+		j.add(doctor.Note, doctor.NetworkInterface, nodes, fmt.Sprintf(
+			"no host is reachable in the network %s (%s); it is not used",
 			group[0].network, strings.Join(interfaces[:min(len(interfaces), maxRows)], "; ")),
 			"check its cables, switch or VPN",
 			j.runOn(nodes[0], nodes, "ip addr show dev "+shellwords.Quote(group[0].Interface)))
@@ -308,7 +313,7 @@ func (j *judge) deadNetworks() {
 func (j *judge) unusualInterfaces() {
 	for i, e := range j.Endpoints {
 		if e.Kind == Tunnel || e.Kind == HostOnly {
-			j.note(CheckInterface, []int{i}, fmt.Sprintf(
+			j.add(doctor.Note, doctor.NetworkInterface, []int{i}, fmt.Sprintf(
 				"it reaches the others over %s (%s), a %s interface: no other network connects all hosts",
 				e.Interface, e.Addr.WithZone(""), e.Kind), "name another network with `--master-addr ADDRESS`", "ip -br addr")
 		}

@@ -9,18 +9,9 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// Values of doctor.Problem.Check: what was measured.
-const (
-	CheckReach     = "reach"
-	CheckMTU       = "mtu"
-	CheckLoss      = "loss"
-	CheckSpeed     = "speed"
-	CheckInterface = "interface"
-)
-
-// Problems returns what is wrong with the network between the nodes, most severe first. Hints are shell commands for
-// the node that the problem is about, or reach another one through ssh.
-func (s *Survey) Problems() []doctor.Problem {
+// Findings returns what is wrong with the network between the nodes, most severe first. Fixes are shell commands for
+// the node that the finding is about, or reach another one through ssh.
+func (s *Survey) Findings() []doctor.Finding {
 	j := judge{Survey: s, paths: s.best()}
 	j.unreachable()
 	j.vanishingPackets()
@@ -32,26 +23,21 @@ func (s *Survey) Problems() []doctor.Problem {
 	j.distant()
 	j.deadNetworks()
 	j.unusualInterfaces()
-	return j.problems
+	return j.findings
 }
 
-// judge collects the problems of a survey.
+// judge collects the findings of a survey.
 type judge struct {
 	*Survey
 	paths    map[Pair]*Path // the best ones
-	problems []doctor.Problem
+	findings []doctor.Finding
 }
 
-func (j *judge) problem(check string, nodes []int, text, advice, hint string) {
-	j.problems = append(j.problems, doctor.Problem{
-		Check: check, Hosts: j.names(nodes), Text: text, Advice: advice, Hint: hint,
+func (j *judge) add(severity doctor.Severity, check string, nodes []int, text, advice, fix string) {
+	j.findings = append(j.findings, doctor.Finding{
+		Check: check, Severity: severity, Hosts: j.names(nodes), Text: text, Evidence: "measured between the hosts",
+		Advice: advice, Fix: fix,
 	})
-}
-
-// note adds a problem with which jobs run all the same.
-func (j *judge) note(check string, nodes []int, text, advice, hint string) {
-	j.problem(check, nodes, text, advice, hint)
-	j.problems[len(j.problems)-1].Note = true
 }
 
 func (j *judge) names(nodes []int) []string {
@@ -191,7 +177,7 @@ func (j *judge) blocked(node int, text string, p *Path) {
 		advice = "let the firewall of " + j.Nodes[p.From].Name + " pass outgoing TCP connections"
 		hint = j.runOn(p.From, nodes, showRules)
 	}
-	j.problem(CheckReach, nodes, text, advice, hint)
+	j.add(doctor.Error, doctor.Unreachable, nodes, text, advice, hint)
 }
 
 // between describes a set of paths, and returns the nodes that they are a problem of: the one that all have in common

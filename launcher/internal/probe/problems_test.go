@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/doctor"
 )
 
 // surveyed is a healthy network of n nodes, all ways measured.
@@ -73,15 +75,15 @@ func TestFlaws(t *testing.T) {
 		"nothing was tried":  {3, func(s *Survey) { s.Paths = nil }, nil},
 		"nothing was chosen": {2, func(s *Survey) { s.Endpoints = make([]Endpoint, 2) }, nil},
 		"one way": {3, func(s *Survey) { s.way(1, 3).fails(noAnswer, PortsFiltered) }, []string{
-			"reach n1: by eth0 (10.0.0.1) it cannot reach n3 at 10.0.0.3 (eth0) by TCP: no answer, nor at other " +
+			"unreachable n1: by eth0 (10.0.0.1) it cannot reach n3 at 10.0.0.3 (eth0) by TCP: no answer, nor at other " +
 				"ports: there is no route, or a firewall drops everything; the reverse works",
 		}},
 		"two hosts, and both ways": {2, func(s *Survey) {
 			s.way(1, 2).fails(noRoute, PortsFiltered)
 			s.way(2, 1).fails(unreachable, PortsFiltered)
 		}, []string{
-			"reach n1: by eth0 (10.0.0.1) it cannot reach n2 at 10.0.0.2 (eth0) by TCP: no route",
-			"reach n2: by eth0 (10.0.0.2) it cannot reach n1 at 10.0.0.1 (eth0) by TCP: unreachable: a router or " +
+			"unreachable n1: by eth0 (10.0.0.1) it cannot reach n2 at 10.0.0.2 (eth0) by TCP: no route",
+			"unreachable n2: by eth0 (10.0.0.2) it cannot reach n1 at 10.0.0.1 (eth0) by TCP: unreachable: a router or " +
 				"firewall reports it, or no host in its network has the address",
 		}},
 		"a host of which some ports are open": {4, func(s *Survey) {
@@ -89,7 +91,7 @@ func TestFlaws(t *testing.T) {
 				s.way(from+1, 4).fails(noAnswer, PortsOpen)
 			}
 		}, []string{
-			"reach n4: no other host reaches it at 10.0.0.4 (eth0): no answer at port 4003, though port 22 answers: " +
+			"unreachable n4: no other host reaches it at 10.0.0.4 (eth0): no answer at port 4003, though port 22 answers: " +
 				"a firewall lets only some ports pass; its own connections to others work",
 		}},
 		"a host that is cut off": {4, func(s *Survey) {
@@ -99,7 +101,7 @@ func TestFlaws(t *testing.T) {
 				}
 			})
 		}, []string{
-			"reach n2: no other host reaches it at 10.0.0.2 (eth0), and it reaches no other host: no answer, nor at " +
+			"unreachable n2: no other host reaches it at 10.0.0.2 (eth0), and it reaches no other host: no answer, nor at " +
 				"other ports: there is no route, or a firewall drops everything",
 		}},
 		"a firewall that says no": {3, func(s *Survey) {
@@ -108,13 +110,13 @@ func TestFlaws(t *testing.T) {
 			s.way(3, 1).fails(noAnswer, PortsClosed)
 			s.way(3, 2).fails(forbidden, PortsFiltered)
 		}, []string{
-			"reach n1: by eth0 (10.0.0.1) it cannot reach n2 at 10.0.0.2 (eth0) by TCP: unreachable at port 4001, " +
+			"unreachable n1: by eth0 (10.0.0.1) it cannot reach n2 at 10.0.0.2 (eth0) by TCP: unreachable at port 4001, " +
 				"though port 22 answers: a firewall rejects all but some ports",
-			"reach n2: by eth0 (10.0.0.2) it cannot reach n1 at 10.0.0.1 (eth0) by TCP: refused at port 4000, though " +
+			"unreachable n2: by eth0 (10.0.0.2) it cannot reach n1 at 10.0.0.1 (eth0) by TCP: refused at port 4000, though " +
 				"gorun listens there: a firewall rejects it, or another host has the address",
-			"reach n3: by eth0 (10.0.0.3) it cannot reach n1 at 10.0.0.1 (eth0) by TCP: no answer at port 4000, " +
+			"unreachable n3: by eth0 (10.0.0.3) it cannot reach n1 at 10.0.0.1 (eth0) by TCP: no answer at port 4000, " +
 				"though the host refuses connections to other ports: a firewall drops this one; the reverse works",
-			"reach n3: by eth0 (10.0.0.3) it cannot reach n2 at 10.0.0.2 (eth0) by TCP: a firewall on the dialing " +
+			"unreachable n3: by eth0 (10.0.0.3) it cannot reach n2 at 10.0.0.2 (eth0) by TCP: a firewall on the dialing " +
 				"host forbids it; the reverse works",
 		}},
 		"one of several addresses does": {2, func(s *Survey) {
@@ -128,7 +130,7 @@ func TestFlaws(t *testing.T) {
 				w.Measured = &Measured{RTT: 1, Packet: 1500, Passes: 1400, Vanishes: 1420}
 			}
 		}, []string{
-			"mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n[1-2], packets of 1400 bytes " +
+			"path-mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n[1-2], packets of 1400 bytes " +
 				"arrive: connections open and then stall; a link on the way has a smaller MTU than the interfaces, " +
 				"and no router reports it",
 		}},
@@ -137,18 +139,18 @@ func TestFlaws(t *testing.T) {
 			s.way(2, 1).Measured.Resent = 9
 			s.way(2, 3).Measured.Resent = 1
 		}, []string{
-			"loss n2: packets get lost between n2 (eth0, 10.0.0.2) and n[1,3]: TCP resent 19 of 1536 segments (1 %) " +
-				"with few in flight, and is slow there",
+			"warning packet-loss n2: packets get lost between n2 (eth0, 10.0.0.2) and n[1,3]: TCP resent 19 of 1536 " +
+				"segments (1 %) with few in flight, and is slow there",
 		}},
 		"a lost segment is nothing": {2, func(s *Survey) { s.way(1, 2).Measured.Resent = 1 }, nil},
 		"data that does not arrive": {2, func(s *Survey) { s.way(1, 2).Measured = &Measured{Problem: stalls} }, []string{
-			"reach n1: it reaches n2 at 10.0.0.2 (eth0) only unreliably: connections open, but data does not arrive",
+			"unreachable n1: it reaches n2 at 10.0.0.2 (eth0) only unreliably: connections open, but data does not arrive",
 		}},
 		"an interface with another MTU and speed": {4, func(s *Survey) {
 			s.Endpoints[1].MTU, s.Endpoints[2].Mbps = 9000, 1000
 		}, []string{
-			"note interface n2: the MTU of eth0 is 9000, on the others 1500",
-			"note interface n3: the speed of eth0 is 1 Gbit/s, on the others 10 Gbit/s",
+			"note network-interface n2: the MTU of eth0 is 9000, on the others 1500",
+			"note network-interface n3: the speed of eth0 is 1 Gbit/s, on the others 10 Gbit/s",
 		}},
 		"an invented speed": {2, func(s *Survey) { s.Endpoints[1].Mbps, s.Endpoints[1].Device = 1000, false }, nil},
 		"a slow host": {4, func(s *Survey) {
@@ -158,18 +160,18 @@ func TestFlaws(t *testing.T) {
 				}
 			})
 		}, []string{
-			"note speed n4: TCP connections over eth0, from and to it, carry at most 93.2 Mbit/s; between other " +
+			"note network-speed n4: TCP connections over eth0, from and to it, carry at most 93.2 Mbit/s; between other " +
 				"hosts 9.32 Gbit/s",
 		}},
 		"slow links": {3, func(s *Survey) { each(s, func(w *Path) { w.Measured.Bytes /= 100 }) }, []string{
-			"note speed n[1-3]: one TCP connection on 6 paths between them, the first from n1 (eth0, 10.0.0.1) to n2 " +
+			"note network-speed n[1-3]: one TCP connection on 6 paths between them, the first from n1 (eth0, 10.0.0.1) to n2 " +
 				"at 10.0.0.2 (eth0) carries 93.2 Mbit/s, but the links have 10 Gbit/s",
 		}},
 		"a long way": {3, func(s *Survey) {
 			for _, w := range []*Path{s.way(1, 2), s.way(2, 1)} {
 				w.Result.RTT, w.Measured.RTT = 30*time.Millisecond, 20*time.Millisecond
 			}
-		}, []string{"note speed n[1-2]: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes " +
+		}, []string{"note network-speed n[1-2]: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes " +
 			"20.0 ms, elsewhere 0.1 ms"}},
 		"networks that lead nowhere": {2, func(s *Survey) {
 			dead := func(i int, kind string) Candidate {
@@ -181,7 +183,7 @@ func TestFlaws(t *testing.T) {
 			s.aside(1, 2, dead(2, NoCarrier), Result{Problem: noAnswer})
 			s.aside(2, 1, dead(1, Ordinary), Result{Problem: noRoute})
 			s.aside(2, 1, Candidate{Addr: netip.MustParseAddr("10.7.0.1"), Bits: 24, Interface: "ib0"}, Result{RTT: 1})
-		}, []string{"note interface n[1-2]: no host is reachable in the network 10.6.0.0/24 (eno1 of n1; eno2 " +
+		}, []string{"note network-interface n[1-2]: no host is reachable in the network 10.6.0.0/24 (eno1 of n1; eno2 " +
 			"of n2, no carrier); it is not used"}},
 		"IPv4 that leads nowhere beside IPv6": {2, func(s *Survey) {
 			four := s.Nodes[1].Candidates[0]
@@ -191,9 +193,9 @@ func TestFlaws(t *testing.T) {
 				Result: Result{Problem: noAnswer},
 			})
 		}, []string{
-			"interface n2: the hosts connect by IPv6 (fd00::2), and no host reaches the IPv4 address 10.0.0.2 (eth0) " +
+			"network-interface n2: the hosts connect by IPv6 (fd00::2), and no host reaches the IPv4 address 10.0.0.2 (eth0) " +
 				"of the same interface, which Gloo prefers",
-			"note interface n2: no host is reachable in the network 10.0.0.0/24 (eth0 of n2); it is not used",
+			"note network-interface n2: no host is reachable in the network 10.0.0.0/24 (eth0 of n2); it is not used",
 		}},
 		"IPv4 that works beside IPv6": {2, func(s *Survey) {
 			s.Endpoints[1].Addr, s.Endpoints[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
@@ -203,7 +205,7 @@ func TestFlaws(t *testing.T) {
 			})
 		}, nil},
 		"a tunnel": {2, func(s *Survey) { s.Endpoints[0].Kind, s.Endpoints[0].Interface = Tunnel, "wg0" }, []string{
-			"note interface n1: it reaches the others over wg0 (10.0.0.1), a tunnel interface: no other network " +
+			"note network-interface n1: it reaches the others over wg0 (10.0.0.1), a tunnel interface: no other network " +
 				"connects all hosts",
 		}},
 	} {
@@ -211,13 +213,13 @@ func TestFlaws(t *testing.T) {
 			s := surveyed(row.nodes)
 			row.harm(s)
 			var lines []string
-			for _, f := range s.Problems() {
-				line := f.Check + " " + f.String()
-				if f.Note {
-					line = "note " + line
+			for _, f := range s.Findings() {
+				line := f.Check + " " + f.Where() + ": " + f.Text
+				if f.Severity != doctor.Error {
+					line = string(f.Severity) + " " + line
 				}
 				lines = append(lines, line)
-				require.Regexp(t, `^(ssh \S+ '?)?(sudo )?(nft list|ip|ping|ethtool|tracepath) `, f.Hint)
+				require.Regexp(t, `^(ssh \S+ '?)?(sudo )?(nft list|ip|ping|ethtool|tracepath) `, f.Fix)
 			}
 			require.Equal(t, row.want, lines)
 			require.NotPanics(t, func() { s.Summary(); s.Grid(); s.Transfers() })
@@ -232,8 +234,8 @@ func TestHintsAreCommandsForThePlace(t *testing.T) {
 	s.way(2, 3).fails(forbidden, "")
 	s.way(1, 2).Measured = &Measured{Passes: 1400, Vanishes: 1420}
 	var hints []string
-	for _, f := range s.Problems() {
-		hints = append(hints, f.Hint)
+	for _, f := range s.Findings() {
+		hints = append(hints, f.Fix)
 	}
 	require.Equal(t, []string{
 		"ip route get 10.0.0.3",
@@ -252,8 +254,8 @@ func TestHintsQuote(t *testing.T) {
 	s.way(1, 2).fails(noAnswer, PortsFiltered)
 	s.way(2, 1).Measured.Resent = 90
 	var hints []string
-	for _, f := range s.Problems() {
-		hints = append(hints, f.Hint)
+	for _, f := range s.Findings() {
+		hints = append(hints, f.Fix)
 	}
 	require.Equal(t,
 		[]string{"ip route get 'fe80::2%e;reboot'", `ssh 'n;reboot' 'ip -s -s link show dev '\''e;reboot'\'''`}, hints)

@@ -10,11 +10,11 @@ type Check struct {
 	Program bool
 	// Patience is how long one file system may take to answer.
 	Patience time.Duration
-	// Inspect requests everything that package doctor judges, and not only what costs little. Environ completes the
-	// node's own environment for that, and Python is the interpreter to use if the user named one. Quick requests
-	// devices, limits and disk space alone.
-	Inspect bool
-	Quick   bool
+	// Quick requests devices, limits and disk space alone, and not everything that package doctor judges. Limit is how
+	// long all but file systems may take.
+	Quick bool
+	Limit time.Duration
+	// Environ completes the node's own environment, and Python is the interpreter to use if the user named one.
 	Environ []string
 	Python  string
 }

@@ -48,7 +48,7 @@ import (
 )
 
 // Version is sent by Hello and answered by Facts. It changes with every type of a frame.
-const Version = 19
+const Version = 20
 
 const (
 	// MaxBody bounds a body; a longer one is from a broken or hostile peer. Most types have less.
