@@ -241,14 +241,14 @@ func recordProgram(h *doctor.Host, facts wire.Facts) {
 	if h.Program != nil {
 		own = *h.Program
 	}
-	p := doctor.Program{NoDir: cmp.Or(printable.Text(facts.DirError), own.NoDir), ELF: own.ELF}
+	p := doctor.Program{NoDir: cmp.Or(printable.Text(facts.DirError), own.NoDir)}
 	if p.NoDir != "" {
 		p.Dir = h.Dir
 	}
 	for _, r := range facts.Programs[:min(1, len(facts.Programs))] {
 		p.Kind, p.Path = printable.Text(r.Kind), printable.Text(r.Path)
 		if p.Error, p.Hint = printable.Text(r.Error), printable.Text(r.Hint); p.Error == "" {
-			p.Path, p.Size, p.SHA256, p.Error = own.Path, own.Size, own.SHA256, own.Error
+			p.Path, p.Size, p.SHA256, p.ELF, p.Error = own.Path, own.Size, own.SHA256, own.ELF, own.Error
 		}
 	}
 	if h.Program = &p; p == (doctor.Program{}) {

@@ -143,7 +143,7 @@ var rooms = []room{
 		"launcher/internal/process/child", "launcher/internal/process/inherited", "placement", "placement/sysfs",
 		"placement/gpufacts", "env",
 	}, "facts are read from files and a few system calls for any caller; env names the " +
-		"variable that marks processes of a job, ncclhost knows the version of a library"},
+		"variable that marks processes of a job, ncclhost knows containers and the version of a library"},
 	{"launcher/internal/process", []string{"env"}, "the only place that knows Linux's process rules must stay usable by " +
 		"itself; env names the variables that identify processes of a job"},
 	{"launcher/internal/output", []string{"launcher/internal/spec", "internal/printable"}, "lines in, lines out"},

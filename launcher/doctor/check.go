@@ -32,7 +32,7 @@ var Quick = []string{
 
 // Start are the checks of `gorun hosts check`, by ID: what keeps a job from starting, and Quick.
 var Start = append([]string{
-	Reach, "gorun-version", Skipped, "clock", "program", "program-differs", "architecture", "gpu-used",
+	Reach, "gorun-version", Skipped, "clock", "program", "program-differs", "architecture", "gpu-used", "mtu", "speed",
 	Unreachable, PathMTU, PacketLoss, NetworkSpeed, NetworkInterface, NoAddress,
 }, Quick...)
 
@@ -67,17 +67,17 @@ func each(check func(h *Host, r report)) func(*Cluster, report) {
 	}
 }
 
-// differing calls add for the hosts whose property differs from that of most. Hosts without the property ("") do not
-// count.
-func (c *Cluster) differing(r report, property func(*Host) string,
-	add func(h *Host, r report, own, most, others string),
+// differing calls add for the hosts whose property differs from that of most. Hosts without the property (the zero
+// value) do not count.
+func differing[P comparable](c *Cluster, r report, property func(*Host) P,
+	add func(h *Host, r report, own, most P, others string),
 ) {
-	count := map[string]int{}
+	var none, most P
+	count := map[P]int{}
 	for _, h := range c.Hosts {
 		count[property(h)]++
 	}
-	var most string
-	count[most] = 0
+	count[none] = 0
 	for _, h := range c.Hosts { // the first one if there is no majority
 		if p := property(h); count[p] > count[most] {
 			most = p
@@ -88,7 +88,7 @@ func (c *Cluster) differing(r report, property func(*Host) string,
 		others = fmt.Sprintf("%d others", count[most])
 	}
 	for _, h := range c.Hosts {
-		if p := property(h); p != "" && p != most {
+		if p := property(h); p != none && p != most {
 			add(h, r.about(h.Name), p, most, others)
 		}
 	}
@@ -98,7 +98,7 @@ func (c *Cluster) differing(r report, property func(*Host) string,
 // hosts, and the value of most of them.
 func unlike(severity Severity, property func(*Host) string, text, evidence, fix string) func(*Cluster, report) {
 	return func(c *Cluster, r report) {
-		c.differing(r, property, func(_ *Host, r report, own, most, others string) {
+		differing(c, r, property, func(_ *Host, r report, own, most, others string) {
 			r.add(severity, fmt.Sprintf(text, own, others, most), evidence, fix)
 		})
 	}

@@ -210,7 +210,7 @@ func TestProgram(t *testing.T) {
 		{
 			doctor.Host{Architecture: "aarch64", Program: &doctor.Program{Path: "/trainer", ELF: "x86_64"}},
 			"architecture",
-			"/trainer is built for x86_64, and it is aarch64",
+			"/trainer is built for x86_64 and runs slowly: the kernel emulates that on aarch64",
 		},
 		{
 			doctor.Host{DiskSpace: []doctor.DiskSpace{{Purpose: "temporary files", Path: "/tmp", Free: 4096}}},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gorun/internal/shellwords"
@@ -130,16 +129,8 @@ func (c *Cluster) networks(r report, property func(Interface) int,
 			}
 			return i
 		}
-		c.differing(r, func(h *Host) string {
-			if n := property(on(h)); n > 0 {
-				return strconv.Itoa(n)
-			}
-			return ""
-		}, func(h *Host, r report, own, most, others string) {
-			n, _ := strconv.Atoi(own)
-			usual, _ := strconv.Atoi(most)
-			add(on(h), r, n, usual, others)
-		})
+		differing(c, r, func(h *Host) int { return property(on(h)) },
+			func(h *Host, r report, own, most int, others string) { add(on(h), r, own, most, others) })
 	}
 }
 

@@ -186,7 +186,7 @@ func gpuAccess(h *Host, r report) {
 
 func driverDiffers(c *Cluster, r report) {
 	version := func(h *Host) string { return cmp.Or(h.nvidia().Driver, h.amd().Driver) }
-	c.differing(r, version, func(h *Host, r report, own, most, others string) {
+	differing(c, r, version, func(h *Host, r report, own, most, others string) {
 		file := "/sys/module/amdgpu/version"
 		if h.nvidia().Driver != "" {
 			file = "/proc/driver/nvidia/version"

@@ -233,7 +233,6 @@ type Port struct {
 	Gbps      float64 `json:"gigabits_per_second,omitempty"` // speed; absent if unknown
 	Width     int     `json:"lanes,omitempty"`               // lanes
 	GID       int     `json:"gid_index"`                     // index of a RoCE v2 address, -1 if none
-	Subnet    string  `json:"subnet,omitempty"`              // InfiniBand subnet prefix
 	PKeys     []int   `json:"pkeys,omitempty"`               // InfiniBand partition keys
 	Interface string  `json:"interface,omitempty"`           // its network interface; absent without one
 	Virtual   bool    `json:"virtual,omitempty"`             // a virtual function

@@ -29,7 +29,7 @@ func programChecks() []Check {
 		{
 			"architecture", "program",
 			"whether the hosts are of one architecture, and the program is built for it",
-			"A program runs on one kind of machine: elsewhere it fails with 'Exec format error'.",
+			"A program runs on one kind of machine: elsewhere it is emulated, or fails with 'Exec format error'.",
 			architecture,
 		},
 		{
@@ -104,7 +104,7 @@ func programDiffers(c *Cluster, r report) {
 				h.Program.Size>>20, ProgramBytes>>20), "", "sha256sum "+shellwords.Quote(h.Program.Path))
 		}
 	})(c, r)
-	c.differing(r, sum, func(h *Host, r report, own, most, others string) {
+	differing(c, r, sum, func(h *Host, r report, own, most, others string) {
 		r.fail(h.Program.Path+" is another file than on "+others,
 			fmt.Sprintf("SHA-256 %.*s..., there %.*s...", digits, own, digits, most),
 			"gorun --copy "+shellwords.Quote(c.Program)+" ... # sends yours to each host")
@@ -113,14 +113,15 @@ func programDiffers(c *Cluster, r report) {
 
 func architecture(c *Cluster, r report) {
 	of := func(h *Host) string { return h.Architecture }
-	c.differing(r, of, func(h *Host, r report, own, most, others string) {
+	differing(c, r, of, func(h *Host, r report, own, most, others string) {
 		r.warn(fmt.Sprintf("it is %s, %s %s", own, others, most), "uname -m",
 			"gorun --exclude "+shellwords.Quote(h.Name)+" ...")
 	})
 	each(func(h *Host, r report) {
 		p := h.Program
 		if p != nil && p.ELF != "" && h.Architecture != "" && p.ELF != h.Architecture && p.Error == "" {
-			r.fail(fmt.Sprintf("%s is built for %s, and it is %s", p.Path, p.ELF, h.Architecture),
+			r.warn(fmt.Sprintf("%s is built for %s and runs slowly: the kernel emulates that on %s", p.Path, p.ELF,
+				h.Architecture),
 				"the file's ELF header", "file "+shellwords.Quote(p.Path))
 		}
 	})(c, r)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
+	"gorun/env/nccl"
 	"gorun/internal/shellwords"
 )
 
@@ -84,7 +84,7 @@ func dirOf(path string) string { return path[:max(0, strings.LastIndexByte(path,
 func versionCheck(name string, severity Severity, show string, version func(Python) string) func(*Cluster, report) {
 	return func(c *Cluster, r report) {
 		of := func(h *Host) string { return version(h.Python) }
-		c.differing(r, of, func(h *Host, r report, own, most, others string) {
+		differing(c, r, of, func(h *Host, r report, own, most, others string) {
 			r.add(severity, fmt.Sprintf("%s is %s, on %s %s", name, own, others, most), "packages of "+h.Python.Path, show)
 		})
 	}
@@ -122,11 +122,6 @@ func MinorVersion(version string) string {
 
 // before reports whether a version's first two numbers are smaller.
 func before(version string, major, minor int) bool {
-	words := strings.SplitN(version, ".", 3)
-	if len(words) < 2 {
-		return false
-	}
-	a, err1 := strconv.Atoi(words[0])
-	b, err2 := strconv.Atoi(words[1])
-	return err1 == nil && err2 == nil && (a < major || a == major && b < minor)
+	v, err := nccl.ParseVersion(version)
+	return err == nil && v.Compare(nccl.Version{Major: major, Minor: minor}) < 0
 }

@@ -110,7 +110,7 @@ func (c *Cluster) differingPorts(r report, property func(p Port) string,
 				continue
 			}
 			seen[name] = true
-			c.differing(r, func(h *Host) string {
+			differing(c, r, func(h *Host) string {
 				if p := portOf(h, name); p != nil {
 					return property(*p)
 				}

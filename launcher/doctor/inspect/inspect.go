@@ -58,8 +58,6 @@ type Config struct {
 	Environ []string
 	// Python is the interpreter of scripts; "" is python3 in PATH.
 	Python string
-	// Program is the job's program, for its ELF header; "" if none.
-	Program string
 	// Quick restricts the inspection to the kernel, limits, memory and devices, whose counters are not watched.
 	Quick bool
 	// Limit is the timeout for everything.
@@ -86,6 +84,7 @@ func (in *inspector) sections() []section {
 		{"the kernel", (*inspector).kernel},
 		{"limits and memory", (*inspector).memory},
 		{"CPUs and GPUs", (*inspector).devices},
+		{"network interfaces", (*inspector).interfaces},
 	}
 	if in.Quick {
 		return quick
@@ -93,11 +92,9 @@ func (in *inspector) sections() []section {
 	return append(quick, []section{
 		{"/dev/shm", (*inspector).shm},
 		{"its name", (*inspector).names},
-		{"network interfaces", (*inspector).interfaces},
 		{"Python's packages", (*inspector).python},
 		{"libraries", (*inspector).libraries},
 		{"processes", (*inspector).processes},
-		{"the program", (*inspector).program},
 	}...)
 }
 
@@ -237,42 +234,4 @@ func (in *inspector) devices(h *doctor.Host) {
 		m.Topology.CPUs = nil // unused, and most of the size
 	}
 	m.Notes = nil
-}
-
-// program reads the architecture that an executable is built for.
-func (in *inspector) program(h *doctor.Host) {
-	if machine := in.elf(strings.TrimPrefix(in.Program, "/")); machine != "" {
-		h.Program = &doctor.Program{ELF: machine}
-	}
-}
-
-func (in *inspector) elf(name string) string {
-	f, err := in.Root.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	var head [20]byte
-	if n, _ := f.Read(head[:]); n < len(head) {
-		return ""
-	}
-	return elfMachine(head[:])
-}
-
-// elfMachine returns the architecture in an ELF header, "" for another file.
-func elfMachine(head []byte) string {
-	if len(head) < 20 || !bytes.HasPrefix(head, []byte("\x7fELF")) || head[5] != 1 {
-		return ""
-	}
-	switch uint16(head[18]) | uint16(head[19])<<8 { // e_machine of elf(5), by the kernel's names
-	case 62:
-		return "x86_64"
-	case 183:
-		return "aarch64"
-	case 243:
-		return "riscv64"
-	case 3:
-		return "i686"
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"path"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"gorun/launcher/doctor"
+	"gorun/launcher/internal/ncclhost"
 )
 
 // sysctls are read, by path below /proc/sys.
@@ -75,17 +77,8 @@ func (in *inspector) portable() bool {
 
 // container returns the kind of container, "" outside one or if unknown.
 func (in *inspector) container() string {
-	switch {
-	case in.lookup("KUBERNETES_SERVICE_HOST") != "":
-		return "kubernetes"
-	case in.lookup("APPTAINER_CONTAINER") != "" || in.lookup("SINGULARITY_CONTAINER") != "" || in.exists(".singularity.d"):
-		return "apptainer"
-	case in.exists(".dockerenv"):
-		return "docker"
-	case in.exists("run/.containerenv"):
-		return "podman"
-	}
-	if kind := in.text("run/systemd/container"); kind != "" {
+	kind := cmp.Or(strings.ToLower(ncclhost.Container(in.Root, in.lookup)), in.text("run/systemd/container"))
+	if kind != "" {
 		return kind
 	}
 	group := in.text("proc/1/cgroup")

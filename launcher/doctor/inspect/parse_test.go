@@ -70,15 +70,6 @@ func TestPythonString(t *testing.T) {
 	assert.Equal(t, "", pythonString(text, "git_version"))
 }
 
-func TestElfMachine(t *testing.T) {
-	head := make([]byte, 20)
-	copy(head, "\x7fELF\x02\x01\x01")
-	binary.LittleEndian.PutUint16(head[18:], 183)
-	assert.Equal(t, "aarch64", elfMachine(head))
-	assert.Equal(t, "", elfMachine([]byte("#!/bin/sh\n exec something long")))
-	assert.Equal(t, "", elfMachine(nil))
-}
-
 func FuzzParsers(f *testing.F) {
 	f.Add("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19",
 		[]byte("4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n"))
@@ -108,7 +99,6 @@ func FuzzParsers(f *testing.F) {
 			require.NotEmpty(t, version)
 		}
 		pythonString(text, "cuda")
-		elfMachine(data)
 	})
 }
 

@@ -234,7 +234,7 @@ func (s *scene) wire(name string, mtu int, prefix string) {
 func (s *scene) inspected(t *testing.T) *doctor.Host {
 	t.Helper()
 	host := inspect.Inspect(inspect.Config{
-		Root: files{s}, System: s, Environ: s.environ, Limit: time.Minute, Program: "/trainer",
+		Root: files{s}, System: s, Environ: s.environ, Limit: time.Minute,
 		NVML: func(int, time.Duration) (gpufacts.Facts, error) {
 			if s.during != nil {
 				s.during()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -68,15 +69,11 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 			own = file
 			own.Error = err.Error()
 		}
-		cfg.Program, _ = filepath.Abs(programs[0].Path)
 	}
 	if !c.Quick {
 		cfg.Python = interpreter(c, environ)
 	}
 	host := inspect.Inspect(cfg)
-	if host.Program != nil {
-		own.ELF = host.Program.ELF
-	}
 	host.Program, host.DiskSpace, host.Gorun = &own, spaces, a.cfg.Version
 	host.Executable, _ = os.Executable()
 	return host
@@ -136,23 +133,17 @@ func (a *Agent) diskSpaces() (spaces []doctor.DiskSpace) {
 	return append(spaces, doctor.DiskSpace{Purpose: "temporary files", Path: a.cfg.TempDir})
 }
 
-// measureSpace adds the free space of a directory, or of the ancestor in which it would be made.
+// measureSpace adds the free space of a directory, or of the ancestor in which the cache would be made.
 func measureSpace(r doctor.DiskSpace) doctor.DiskSpace {
-	var s unix.Statfs_t
-	for dir := r.Path; ; dir = filepath.Dir(dir) {
-		err := unix.Statfs(dir, &s)
-		if err == nil {
+	dir := r.Path
+	for r.Purpose == "cache" && dir != "/" {
+		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
 			break
 		}
-		if err != unix.ENOENT || dir == filepath.Dir(dir) || r.Purpose != "cache" {
-			r.Error = err.Error()
-			return r
-		}
+		dir = filepath.Dir(dir)
 	}
-	r.Free, r.Total = int64(s.Bavail)*s.Bsize, int64(s.Blocks)*s.Bsize
-	if s.Flags&unix.ST_RDONLY != 0 {
-		r.Error = unix.EROFS.Error()
-	}
+	f := inspect.Local().FileSystem(dir)
+	r.Free, r.Total, r.Error = f.Free, f.Total, f.Error
 	return r
 }
 
@@ -164,7 +155,12 @@ func fileOf(p program.Resolved) string {
 	return p.Path
 }
 
-// checksum adds the hash of a file's first bytes.
+// kernelNames are the kernel's names of architectures.
+var kernelNames = map[elf.Machine]string{
+	elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64", elf.EM_RISCV: "riscv64",
+}
+
+// checksum adds the hash of a file's first bytes, and the architecture that it is built for.
 func checksum(s doctor.Program) doctor.Program {
 	if s.Path == "" {
 		return s
@@ -185,5 +181,8 @@ func checksum(s doctor.Program) doctor.Program {
 		return s
 	}
 	s.Size, s.SHA256 = info.Size(), hex.EncodeToString(hash.Sum(nil))
+	if image, err := elf.NewFile(f); err == nil {
+		s.ELF = kernelNames[image.Machine]
+	}
 	return s
 }

@@ -61,7 +61,7 @@ func read(root fs.FS, k kernel, ranks Ranks) (h nccl.Host) {
 	}
 	h.Shm, h.Memlock, h.EndlessStack = k.Shm(), k.Memlock(), k.EndlessStack()
 	h.NoMemoryPolicy = k.MemoryPolicy() != nil
-	h.Container, h.Cloud = container(root, ranks.Getenv), cloud(root)
+	h.Container, h.Cloud = Container(root, ranks.Getenv), cloud(root)
 	h.OnlyLoopback = onlyLoopback(root)
 	h.NoVerbs, h.NoVerbsWhy = noVerbs(root, k)
 	h.ROCm = line(root, "opt/rocm/.info/version")
@@ -118,17 +118,18 @@ func line(root fs.FS, name string) string {
 	return strings.TrimSpace(first)
 }
 
-// container names the kind of container that this host is, or "".
-func container(root fs.FS, getenv func(string) string) string {
+// Container names the kind of container that this host is by its files and variables, or "".
+func Container(root fs.FS, getenv func(string) string) string {
 	switch {
 	case getenv("KUBERNETES_SERVICE_HOST") != "":
 		return "Kubernetes"
+	case exists(root, "singularity"), exists(root, ".singularity.d"), getenv("APPTAINER_CONTAINER") != "",
+		getenv("SINGULARITY_CONTAINER") != "":
+		return "Apptainer"
 	case exists(root, ".dockerenv"):
 		return "Docker"
 	case exists(root, "run/.containerenv"):
 		return "Podman"
-	case exists(root, "singularity"), exists(root, ".singularity.d"):
-		return "Apptainer"
 	}
 	return ""
 }

@@ -40,7 +40,7 @@ type Endpoint struct {
 	// fields below are unset.
 	Interface string
 	Kind      string // as in Candidate
-	Mbps, MTU int
+	Mbps      int
 	Device    bool
 	// Others are other interfaces of the node that are up and have a global address. A library that picks an interface
 	// by itself may pick one of them.
@@ -164,7 +164,7 @@ func (n *Node) endpoint(addr netip.Addr, name string) Endpoint {
 		switch {
 		case name == "":
 		case c.Interface == name:
-			e.Kind, e.Mbps, e.MTU, e.Device = c.Kind, c.Mbps, c.MTU, c.Device
+			e.Kind, e.Mbps, e.Device = c.Kind, c.Mbps, c.Device
 			e.OtherFamily = e.OtherFamily || c.global() && c.Addr.Is4() != addr.Unmap().Is4()
 		case c.global() && !slices.Contains(e.Others, c.Interface):
 			e.Others = append(e.Others, c.Interface)

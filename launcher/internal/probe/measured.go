@@ -115,46 +115,6 @@ func (j *judge) loss() {
 		j.runOn(nodes[0], nodes, "ip -s -s link show"+j.withDevice(" dev ", nodes[0])))
 }
 
-// differingInterfaces reports interfaces whose MTU or speed is not that of most others.
-func (j *judge) differingInterfaces() {
-	j.differing("the MTU", "RDMA and UDP need the same MTU on all hosts",
-		func(e Endpoint) int { return e.MTU }, func(n int) string { return fmt.Sprint(n) },
-		func(node, usual int) string {
-			return fmt.Sprintf("sudo ip link set%s mtu %d", j.withDevice(" dev ", node), usual)
-		})
-	j.differing("the speed", "the slowest link limits a job's speed",
-		Endpoint.speed, func(n int) string { return bitRate(float64(n) * 1e6) },
-		func(node, _ int) string { return j.showSpeed(node) })
-}
-
-// differing reports endpoints whose property differs from the most common value. 0 is unknown.
-func (j *judge) differing(what, advice string, property func(Endpoint) int, format func(int) string,
-	hint func(node, usual int) string,
-) {
-	count := map[int]int{}
-	for _, e := range j.Endpoints {
-		if n := property(e); n != 0 {
-			count[n]++
-		}
-	}
-	usual := 0
-	for n := range count {
-		if count[n] > count[usual] || count[n] == count[usual] && n > usual {
-			usual = n
-		}
-	}
-	others := "on the others"
-	if count[usual] == 1 {
-		others = "on the other"
-	}
-	for i, e := range j.Endpoints {
-		if n := property(e); n != 0 && n != usual {
-			j.add(doctor.Note, doctor.NetworkInterface, []int{i}, fmt.Sprintf("%s of %s is %s, %s %s", what,
-				e.Interface, format(n), others, format(usual)), advice, hint(i, usual))
-		}
-	}
-}
-
 // speed returns the speed of hardware in Mbit/s, or 0. Virtual devices report arbitrary speeds.
 func (e Endpoint) speed() int {
 	if !e.Device {

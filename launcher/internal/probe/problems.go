@@ -18,7 +18,6 @@ func (s *Survey) Findings() []doctor.Finding {
 	j.stalled()
 	j.loss()
 	j.deadIPv4()
-	j.differingInterfaces()
 	j.slowLinks(j.slowHosts())
 	j.distant()
 	j.deadNetworks()

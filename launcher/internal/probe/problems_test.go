@@ -20,7 +20,7 @@ func surveyed(n int) *Survey {
 			{Addr: a, Bits: 24, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true},
 		}})
 		s.Endpoints = append(s.Endpoints,
-			Endpoint{Addr: a, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true})
+			Endpoint{Addr: a, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, Device: true})
 	}
 	for from := range n {
 		for to := range n {
@@ -145,12 +145,6 @@ func TestFlaws(t *testing.T) {
 		"a lost segment is nothing": {2, func(s *Survey) { s.way(1, 2).Measured.Resent = 1 }, nil},
 		"data that does not arrive": {2, func(s *Survey) { s.way(1, 2).Measured = &Measured{Problem: stalls} }, []string{
 			"unreachable n1: it reaches n2 at 10.0.0.2 (eth0) only unreliably: connections open, but data does not arrive",
-		}},
-		"an interface with another MTU and speed": {4, func(s *Survey) {
-			s.Endpoints[1].MTU, s.Endpoints[2].Mbps = 9000, 1000
-		}, []string{
-			"note network-interface n2: the MTU of eth0 is 9000, on the others 1500",
-			"note network-interface n3: the speed of eth0 is 1 Gbit/s, on the others 10 Gbit/s",
 		}},
 		"an invented speed": {2, func(s *Survey) { s.Endpoints[1].Mbps, s.Endpoints[1].Device = 1000, false }, nil},
 		"a slow host": {4, func(s *Survey) {
