@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,11 +144,11 @@ var formerChecks = map[string]string{
 	doctor.NetworkInterface: "interface",
 }
 
-// problems returns the findings of those checks that pick accepts.
-func (d diagnosis) problems(pick func(check string) bool) []problemJSON {
+// problems returns the findings of those checks.
+func (d diagnosis) problems(checks ...string) []problemJSON {
 	list := []problemJSON{} // [] as JSON
 	for _, f := range d.findings {
-		if pick(f.Check) {
+		if slices.Contains(checks, f.Check) {
 			list = append(list, problemJSON{
 				formerChecks[f.Check], f.Hosts, f.Text, f.Advice, f.Fix, f.Severity == doctor.Note,
 			})
@@ -156,9 +158,11 @@ func (d diagnosis) problems(pick func(check string) bool) []problemJSON {
 }
 
 func (d diagnosis) network() networkJSON {
-	j := networkJSON{Network: cmp.Or(d.cluster.Network, &doctor.Network{})}
-	j.Problems = d.problems(func(check string) bool { return formerChecks[check] != "" })
-	for _, p := range d.problems(func(check string) bool { return check == doctor.NoAddress }) {
+	j := networkJSON{
+		Network:  cmp.Or(d.cluster.Network, &doctor.Network{}),
+		Problems: d.problems(slices.Collect(maps.Keys(formerChecks))...),
+	}
+	for _, p := range d.problems(doctor.NoAddress) {
 		j.Hint = p.Advice
 	}
 	return j
@@ -168,7 +172,7 @@ func (d diagnosis) json() diagnosisJSON {
 	j := diagnosisJSON{
 		Findings: append([]doctor.Finding{}, d.findings...), Cluster: d.cluster, // [] as JSON
 		Network:   d.network(),
-		Unreached: d.problems(func(check string) bool { return check == doctor.Reach }),
+		Unreached: d.problems(doctor.Reach),
 	}
 	d.cluster.Hosts = append([]*doctor.Host{}, d.cluster.Hosts...)
 	return j

@@ -137,7 +137,7 @@ type limitJSON struct {
 func (d diagnosis) hostsJSON() hostsJSON {
 	j := hostsJSON{
 		Program: d.cluster.Program, Hosts: []hostJSON{}, Findings: append([]doctor.Finding{}, d.findings...),
-		Problems: d.problems(func(string) bool { return true }),
+		Problems: d.problems(doctor.Start...),
 	}
 	if d.cluster.Network != nil {
 		network := d.network()

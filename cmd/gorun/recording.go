@@ -87,7 +87,7 @@ func newRecorder(inv *dialect.Invocation, began time.Time) *recorder {
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(cmp.Or(program.Dir, start.Dir), path)
 			}
-			maps.Copy(start.Versions, inspect.Versions(os.DirFS("/"), path, os.Environ()))
+			maps.Copy(start.Versions, inspect.Versions(os.DirFS("/"), path, os.Getenv))
 		}
 		start.Versions["gorun"], start.Versions["go"] = version.String(), runtime.Version()
 		addKernelVersions(start.Versions)

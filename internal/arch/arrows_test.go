@@ -139,11 +139,11 @@ var rooms = []room{
 		"what a line means follows from the line: a failure report, gorun explain and any log reader must be able to ask",
 	},
 	{"launcher/doctor/inspect", []string{
-		"launcher/doctor", "launcher/internal/ncclhost",
+		"launcher/doctor",
 		"launcher/internal/process/child", "launcher/internal/process/inherited", "placement", "placement/sysfs",
 		"placement/gpufacts", "env",
 	}, "facts are read from files and a few system calls for any caller; env names the " +
-		"variable that marks processes of a job, ncclhost knows containers and the version of a library"},
+		"variable that marks processes of a job"},
 	{"launcher/internal/process", []string{"env"}, "the only place that knows Linux's process rules must stay usable by " +
 		"itself; env names the variables that identify processes of a job"},
 	{"launcher/internal/output", []string{"launcher/internal/spec", "internal/printable"}, "lines in, lines out"},
@@ -172,8 +172,9 @@ var rooms = []room{
 	},
 	{
 		"launcher/internal/ncclhost",
-		[]string{"env/nccl"},
-		"what of a host NCCL's settings depend on is read there; what follows from it is decided by env/plan",
+		[]string{"env/nccl", "launcher/doctor", "launcher/doctor/inspect"},
+		"what of a host NCCL's settings depend on is read there, by inspect if doctor needs it, too; " +
+			"what follows from it is decided by env/plan",
 	},
 	{
 		"launcher/internal/nccllog",

@@ -122,7 +122,7 @@ func (c *Cluster) networks(r report, property func(Interface) int,
 	for _, network := range order {
 		on := func(h *Host) (i Interface) {
 			at := slices.IndexFunc(h.Interfaces, func(i Interface) bool {
-				return i.Carrier && !bridged(i.Name) && slices.Contains(usable(i), network)
+				return i.Carrier && !HostOnly(i.Name) && slices.Contains(usable(i), network)
 			})
 			if at >= 0 {
 				i = h.Interfaces[at]
@@ -134,8 +134,14 @@ func (c *Cluster) networks(r report, property func(Interface) int,
 	}
 }
 
-// bridged reports whether an interface belongs to a network within the host, by its name.
-func bridged(name string) bool {
-	return slices.ContainsFunc([]string{"docker", "virbr", "br-", "cni", "lxdbr", "lxcbr", "podman", "flannel", "veth"},
-		func(p string) bool { return strings.HasPrefix(name, p) })
+// hostOnlyNames are name prefixes of interfaces to containers and virtual machines on the same host.
+var hostOnlyNames = []string{
+	"docker", "br-", "virbr", "veth", "cni", "flannel", "cali", "cilium", "lxc", "lxdbr", "incusbr", "vxlan", "geneve",
+	"kube-", "nodelocaldns", "podman", "ovs-", "vmnet", "vboxnet", "vnet", "dummy", "ifb", "weave", "xenbr", "waydroid",
+	"antrea",
+}
+
+// HostOnly reports whether an interface belongs to a network within the host, by its name.
+func HostOnly(name string) bool {
+	return slices.ContainsFunc(hostOnlyNames, func(p string) bool { return strings.HasPrefix(name, p) })
 }

@@ -12,7 +12,7 @@ import (
 // What is wrong with this machine.
 func Example() {
 	host := inspect.Inspect(inspect.Config{
-		Root: os.DirFS("/"), System: inspect.Local(), Environ: os.Environ(), Limit: 5 * time.Second,
+		Root: os.DirFS("/"), System: inspect.Local(), Getenv: os.Getenv, Limit: 5 * time.Second,
 	})
 	cluster := &doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{&host}}
 	for _, finding := range doctor.Diagnose(cluster) {

@@ -54,8 +54,8 @@ type Config struct {
 	System System
 	// NVML queries NVIDIA's library within a time limit; nil skips it.
 	NVML func(gpus int, limit time.Duration) (gpufacts.Facts, error)
-	// Environ has PATH and the library paths.
-	Environ []string
+	// Getenv returns variables such as PATH and the library paths, "" for those that are not set.
+	Getenv func(name string) string
 	// Python is the interpreter of scripts; "" is python3 in PATH.
 	Python string
 	// Quick restricts the inspection to the kernel, limits, memory and devices, whose counters are not watched.
@@ -172,8 +172,10 @@ func (in *inspector) natural(name string) int64 {
 	return max(0, n)
 }
 
-func (in *inspector) exists(name string) bool {
-	_, err := fs.Stat(in.Root, strings.TrimPrefix(name, "/"))
+func (in *inspector) exists(name string) bool { return exists(in.Root, name) }
+
+func exists(root fs.FS, name string) bool {
+	_, err := fs.Stat(root, strings.TrimPrefix(name, "/"))
 	return err == nil
 }
 
@@ -193,16 +195,6 @@ func (in *inspector) link(name string) string {
 		return ""
 	}
 	return target[strings.LastIndexByte(target, '/')+1:]
-}
-
-// lookup returns an environment variable, "" if unset.
-func (in *inspector) lookup(name string) string {
-	for _, assignment := range in.Environ {
-		if n, value, _ := strings.Cut(assignment, "="); n == name {
-			return value
-		}
-	}
-	return ""
 }
 
 // devices reads the machine and the devices on its PCI bus.

@@ -260,7 +260,7 @@ func TestSickSoftware(t *testing.T) {
 		}, "torch-differs", doctor.Warning, "11.8"},
 	})
 	sick := example(t, "one", 1)
-	sick.environ = append(sick.environ, "LD_LIBRARY_PATH=/opt/old")
+	sick.environ["LD_LIBRARY_PATH"] = "/opt/old"
 	sick.Link("opt/old/libnccl.so.2", "opt/old/libnccl.so.2.27.5")
 	sick.Put("opt/old/libnccl.so.2.27.5", "")
 	assert.Empty(t, wrong(judged(t, sick)), "the same version hides nothing")
@@ -275,7 +275,7 @@ func TestSickSoftware(t *testing.T) {
 // A link that names no version, as to a library of another folder, is of an unknown one.
 func TestNCCLWithoutVersion(t *testing.T) {
 	s := example(t, "one", 1)
-	s.environ = append(s.environ, "LD_LIBRARY_PATH=/opt/linked")
+	s.environ["LD_LIBRARY_PATH"] = "/opt/linked"
 	s.Link("opt/linked/libnccl.so.2", "opt/build/libnccl.so.2")
 	s.Put("opt/build/libnccl.so.2", "")
 	p := s.inspected(t).Python
@@ -411,10 +411,13 @@ func TestVersionOfMPI(t *testing.T) {
 	build("-o", "solver", "-Wl,-rpath,$ORIGIN", "main.c", library)
 	build("-shared", "-Wl,--no-as-needed", "-o", "venv/lib/python3.12/site-packages/mpi4py/MPI.abi3.so", "x.c", library)
 	root := os.DirFS("/")
-	assert.Equal(t, map[string]string{"MPI": library}, inspect.Versions(root, dir+"/solver", nil))
+	none := func(string) string { return "" }
+	assert.Equal(t, map[string]string{"MPI": library}, inspect.Versions(root, dir+"/solver", none))
 	assert.Equal(t, map[string]string{"Python": "3.12.1", "mpi4py": "4.1.0", "MPI": library},
-		inspect.Versions(root, dir+"/venv/bin/python3", []string{"LD_LIBRARY_PATH=" + dir}))
-	assert.Empty(t, inspect.Versions(root, dir+"/x.c", nil))
+		inspect.Versions(root, dir+"/venv/bin/python3", func(name string) string {
+			return map[string]string{"LD_LIBRARY_PATH": dir}[name]
+		}))
+	assert.Empty(t, inspect.Versions(root, dir+"/x.c", none))
 }
 
 // stuck is a file system that does not answer for one file.
@@ -438,7 +441,7 @@ func TestStuckFileSystem(t *testing.T) {
 		s.Link("usr/bin/python3", "usr/bin/python3.11")
 		root := stuck{s.MapFS, "proc/sys/kernel/random/boot_id", make(chan struct{})}
 		begin := time.Now()
-		host := inspect.Inspect(inspect.Config{Root: root, System: s, Limit: 4 * time.Second})
+		host := inspect.Inspect(inspect.Config{Root: root, System: s, Getenv: os.Getenv, Limit: 4 * time.Second})
 		assert.Equal(t, 5*time.Second, time.Since(begin))
 		assert.Equal(t, []string{"the kernel: no answer within 4s"}, host.Unknown)
 		assert.NotEmpty(t, host.Limits)
@@ -448,7 +451,9 @@ func TestStuckFileSystem(t *testing.T) {
 
 // This machine can be looked at, whatever it is.
 func TestThisHost(t *testing.T) {
-	host := inspect.Inspect(inspect.Config{Root: fstest.MapFS{}, System: inspect.Local(), Limit: time.Minute})
+	host := inspect.Inspect(inspect.Config{
+		Root: fstest.MapFS{}, System: inspect.Local(), Getenv: os.Getenv, Limit: time.Minute,
+	})
 	assert.NotEmpty(t, host.Kernel)
 	assert.Contains(t, host.Limits, "memlock")
 	assert.NotNil(t, host.Shm)

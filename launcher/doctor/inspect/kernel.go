@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"io/fs"
 	"net/netip"
 	"path"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"gorun/launcher/doctor"
-	"gorun/launcher/internal/ncclhost"
 )
 
 // sysctls are read, by path below /proc/sys.
@@ -77,7 +77,7 @@ func (in *inspector) portable() bool {
 
 // container returns the kind of container, "" outside one or if unknown.
 func (in *inspector) container() string {
-	kind := cmp.Or(strings.ToLower(ncclhost.Container(in.Root, in.lookup)), in.text("run/systemd/container"))
+	kind := cmp.Or(strings.ToLower(Container(in.Root, in.Getenv)), in.text("run/systemd/container"))
 	if kind != "" {
 		return kind
 	}
@@ -86,6 +86,23 @@ func (in *inspector) container() string {
 		if strings.Contains(group, kind) {
 			return kind
 		}
+	}
+	return ""
+}
+
+// Container names the kind of container that this host is by its files and variables, or "".
+func Container(root fs.FS, getenv func(string) string) string {
+	has := func(name string) bool { return exists(root, name) }
+	switch {
+	case getenv("KUBERNETES_SERVICE_HOST") != "":
+		return "Kubernetes"
+	case has("singularity"), has(".singularity.d"), getenv("APPTAINER_CONTAINER") != "",
+		getenv("SINGULARITY_CONTAINER") != "":
+		return "Apptainer"
+	case has(".dockerenv"):
+		return "Docker"
+	case has("run/.containerenv"):
+		return "Podman"
 	}
 	return ""
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"gorun/launcher/doctor"
-	"gorun/launcher/internal/ncclhost"
 )
 
 // pythonTimeout is for an interpreter to print its package directories.
@@ -48,7 +47,7 @@ func (in *inspector) findPython(p *doctor.Python) {
 
 // dirsIn returns the directories in a variable such as PATH.
 func (in *inspector) dirsIn(variable string) (dirs []string) {
-	for dir := range strings.SplitSeq(in.lookup(variable), ":") {
+	for dir := range strings.SplitSeq(in.Getenv(variable), ":") {
 		if path.IsAbs(dir) {
 			dirs = append(dirs, path.Clean(dir))
 		}
@@ -88,7 +87,7 @@ func (in *inspector) packageDirs(p *doctor.Python) (dirs []string) {
 		}
 		dirs = append(dirs, in.libraryDirs(prefix, minor)...)
 	}
-	if home := in.lookup("HOME"); path.IsAbs(home) {
+	if home := in.Getenv("HOME"); path.IsAbs(home) {
 		dirs = append(in.libraryDirs(home+"/.local", minor), dirs...)
 	}
 	return dirs
@@ -216,7 +215,7 @@ func (in *inspector) nccl(p *doctor.Python, packages []string) {
 	find := func(dirs []string) string {
 		at := in.firstIn(dirs, "libnccl.so.2")
 		if at != "" {
-			p.NCCL[at] = ncclhost.Version(in.Root, at)
+			p.NCCL[at] = NCCLVersion(in.Root, at)
 		}
 		return at
 	}
@@ -242,10 +241,10 @@ func (in *inspector) libraries(h *doctor.Host) {
 }
 
 // Versions returns the versions of what a program uses, as far as files below root say, without starting anything: of
-// "Python" and its packages by their lower-case names, such as "torch", and the file of "MPI". environ has the library
+// "Python" and its packages by their lower-case names, such as "torch", and the file of "MPI". getenv has the library
 // paths.
-func Versions(root fs.FS, program string, environ []string) map[string]string {
-	in := &inspector{Config: Config{Root: root, Environ: environ, Python: program}, all: true}
+func Versions(root fs.FS, program string, getenv func(string) string) map[string]string {
+	in := &inspector{Config: Config{Root: root, Getenv: getenv, Python: program}, all: true}
 	p := doctor.Python{Packages: map[string]string{}}
 	if strings.HasPrefix(path.Base(program), "python") {
 		in.findPython(&p)
@@ -285,4 +284,22 @@ func (in *inspector) mpi(name string) string {
 		}
 	}
 	return cmp.Or(in.resolve(in.firstIn(append(dirs, in.loaderDirs()...), libraries[at])), libraries[at])
+}
+
+// NCCLVersion returns the version of an NCCL library, from its file name (libnccl.so.2.27.3) or the Python package
+// beside it; "" if unknown.
+func NCCLVersion(root fs.FS, file string) string {
+	name := strings.TrimPrefix(file, "/")
+	if target, err := fs.ReadLink(root, name); err == nil {
+		file = target
+	}
+	if _, text, ok := strings.Cut(path.Base(file), "libnccl.so."); ok && strings.Count(text, ".") == 2 {
+		return text
+	}
+	packages, _ := fs.Glob(root, path.Join(path.Dir(name), "../../../nvidia_nccl_cu*.dist-info"))
+	for _, p := range packages {
+		text := strings.TrimSuffix(path.Base(p), ".dist-info")
+		return text[strings.LastIndexByte(text, '-')+1:]
+	}
+	return ""
 }

@@ -42,7 +42,7 @@ type scene struct {
 	python    func(ctx context.Context) ([]byte, error)
 	nvml      gpufacts.Facts
 	nvmlError error
-	environ   []string
+	environ   map[string]string
 	clock     *doctor.Clock
 	during    func() // what happens while NVIDIA's library is asked
 	changing  sync.RWMutex
@@ -121,7 +121,8 @@ func newScene(tree fstest.MapFS, cpus placement.CPUSet, n int) *scene {
 		},
 		shm: doctor.FileSystem{Type: "tmpfs", Total: 64 << 30, Free: 60 << 30}, refused: map[string]string{},
 		denied: map[string]string{}, networks: map[string][]string{},
-		environ: []string{"PATH=/usr/bin", "HOME=/home/ada"}, clock: &doctor.Clock{Ahead: 0.001, Uncertainty: 0.002},
+		environ: map[string]string{"PATH": "/usr/bin", "HOME": "/home/ada"},
+		clock:   &doctor.Clock{Ahead: 0.001, Uncertainty: 0.002},
 	}
 	for name, content := range map[string]string{
 		"proc/sys/kernel/random/boot_id": fmt.Sprint("boot-", n), "proc/sys/kernel/shmmax": "18446744073692774399",
@@ -234,7 +235,7 @@ func (s *scene) wire(name string, mtu int, prefix string) {
 func (s *scene) inspected(t *testing.T) *doctor.Host {
 	t.Helper()
 	host := inspect.Inspect(inspect.Config{
-		Root: files{s}, System: s, Environ: s.environ, Limit: time.Minute,
+		Root: files{s}, System: s, Getenv: func(name string) string { return s.environ[name] }, Limit: time.Minute,
 		NVML: func(int, time.Duration) (gpufacts.Facts, error) {
 			if s.during != nil {
 				s.during()

@@ -63,10 +63,23 @@ func (system) Limits() map[string]doctor.Limit {
 		if was := inherited.NoFile; resource == unix.RLIMIT_NOFILE && was.Hard != 0 {
 			now = unix.Rlimit{Cur: was.Soft, Max: was.Hard} // before Go raised it
 		}
+		if resource == unix.RLIMIT_MEMLOCK && mayLock() {
+			now = unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+		}
 		limits[name] = doctor.Limit{Soft: limit(now.Cur), Hard: limit(now.Max)}
 	}
 	return limits
 }
+
+// mayLock reports whether RLIMIT_MEMLOCK does not apply: with CAP_IPC_LOCK, which root has outside of containers.
+func mayLock() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData // version 3 has two
+	return unix.Capget(&header, &sets[0]) == nil && canLock(sets[0].Effective)
+}
+
+// canLock reports whether CAP_IPC_LOCK is in the first half of a capability set.
+func canLock(effective uint32) bool { return effective&(1<<unix.CAP_IPC_LOCK) != 0 }
 
 // limit converts a limit, unlimited to -1.
 func limit(n uint64) int64 {

@@ -58,7 +58,7 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	}
 	environ := slices.Concat(c.Environ, a.cfg.Environ)
 	cfg := inspect.Config{
-		Root: os.DirFS("/"), System: inspect.Local(), NVML: a.cfg.nvmlFacts, Environ: environ, Limit: c.Limit,
+		Root: os.DirFS("/"), System: inspect.Local(), NVML: a.cfg.nvmlFacts, Getenv: lookupIn(environ), Limit: c.Limit,
 		Quick: c.Quick,
 	}
 	if c.Program && len(programs) > 0 {

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"gorun/env/nccl"
+	"gorun/launcher/doctor"
+	"gorun/launcher/doctor/inspect"
 )
 
 // Ranks describes the ranks on this host.
@@ -26,20 +28,14 @@ type Ranks struct {
 }
 
 // Read reads this host.
-func Read(ranks Ranks) nccl.Host { return read(os.DirFS("/"), localKernel{}, ranks) }
+func Read(ranks Ranks) nccl.Host { return read(os.DirFS("/"), inspect.Local(), ranks) }
 
-// kernel provides what is not in files.
+// kernel is the part of inspect.System that is needed.
 type kernel interface {
-	// MemoryPolicy returns why programs must not set a memory policy, nil if they may.
-	MemoryPolicy() error
-	// Shm returns the size of /dev/shm in bytes, -1 if none exists.
-	Shm() int64
-	// Memlock returns the soft limit in bytes, -1 if unlimited.
-	Memlock() int64
-	// EndlessStack reports whether the stack is unlimited.
-	EndlessStack() bool
-	// OpenVerbs tries to open the device file of an RDMA device.
-	OpenVerbs(name string) error
+	Limits() map[string]doctor.Limit
+	FileSystem(path string) doctor.FileSystem
+	Access(path string) string
+	Denied() map[string]string
 }
 
 // maxConf bounds what is read of a file, in bytes.
@@ -59,15 +55,19 @@ func read(root fs.FS, k kernel, ranks Ranks) (h nccl.Host) {
 	if !h.GPUs {
 		return h
 	}
-	h.Shm, h.Memlock, h.EndlessStack = k.Shm(), k.Memlock(), k.EndlessStack()
-	h.NoMemoryPolicy = k.MemoryPolicy() != nil
-	h.Container, h.Cloud = Container(root, ranks.Getenv), cloud(root)
+	if shm := k.FileSystem("/dev/shm"); shm.Error == "" {
+		h.Shm = shm.Total
+	}
+	limits := k.Limits()
+	h.Memlock, h.EndlessStack = limits["memlock"].Soft, limits["stack"].Soft < 0
+	h.NoMemoryPolicy = k.Denied()["set_mempolicy"] != ""
+	h.Container, h.Cloud = inspect.Container(root, ranks.Getenv), cloud(root)
 	h.OnlyLoopback = onlyLoopback(root)
 	h.NoVerbs, h.NoVerbsWhy = noVerbs(root, k)
 	h.ROCm = line(root, "opt/rocm/.info/version")
 	h.GFX = gfx(root)
 	if files := nccl.FindLibraries(root, ranks.Getenv, ranks.PythonPrefix); len(files) > 0 {
-		h.Library = Version(root, files[0])
+		h.Library = inspect.NCCLVersion(root, files[0])
 	}
 	h.Torch = torch(root, ranks.PythonPrefix)
 	return h
@@ -118,22 +118,6 @@ func line(root fs.FS, name string) string {
 	return strings.TrimSpace(first)
 }
 
-// Container names the kind of container that this host is by its files and variables, or "".
-func Container(root fs.FS, getenv func(string) string) string {
-	switch {
-	case getenv("KUBERNETES_SERVICE_HOST") != "":
-		return "Kubernetes"
-	case exists(root, "singularity"), exists(root, ".singularity.d"), getenv("APPTAINER_CONTAINER") != "",
-		getenv("SINGULARITY_CONTAINER") != "":
-		return "Apptainer"
-	case exists(root, ".dockerenv"):
-		return "Docker"
-	case exists(root, "run/.containerenv"):
-		return "Podman"
-	}
-	return ""
-}
-
 // cloud names the provider of the virtual machine, or "". Source: the providers' documentation of DMI strings.
 func cloud(root fs.FS) string {
 	const dmi = "sys/class/dmi/id/"
@@ -176,11 +160,11 @@ func noVerbs(root fs.FS, k kernel) (none bool, why string) {
 		if !strings.HasPrefix(f.Name(), "uverbs") {
 			continue
 		}
-		err := k.OpenVerbs("/dev/infiniband/" + f.Name())
-		if err == nil {
+		refused := k.Access("/dev/infiniband/" + f.Name())
+		if refused == "" {
 			return false, ""
 		}
-		why = "/dev/infiniband/" + f.Name() + ": " + err.Error()
+		why = "/dev/infiniband/" + f.Name() + ": " + refused
 	}
 	return true, why
 }
@@ -205,22 +189,4 @@ func gfx(root fs.FS) (kinds []string) {
 		}
 	}
 	return kinds
-}
-
-// Version returns the version of an NCCL library, from its file name (libnccl.so.2.27.3) or the Python package beside
-// it; "" if unknown.
-func Version(root fs.FS, file string) string {
-	name := strings.TrimPrefix(file, "/")
-	if target, err := fs.ReadLink(root, name); err == nil {
-		file = target
-	}
-	if _, text, ok := strings.Cut(path.Base(file), "libnccl.so."); ok && strings.Count(text, ".") == 2 {
-		return text
-	}
-	packages, _ := fs.Glob(root, path.Join(path.Dir(name), "../../../nvidia_nccl_cu*.dist-info"))
-	for _, p := range packages {
-		text := strings.TrimSuffix(path.Base(p), ".dist-info")
-		return text[strings.LastIndexByte(text, '-')+1:]
-	}
-	return ""
 }

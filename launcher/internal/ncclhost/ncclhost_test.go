@@ -1,32 +1,41 @@
 package ncclhost
 
 import (
-	"errors"
 	"io/fs"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"gorun/env/nccl"
+	"gorun/launcher/doctor"
 )
 
 // quiet is a kernel that forbids nothing.
 type quiet struct {
-	policy, verbs error
+	policy, verbs string
 	shm, memlock  int64
 	stack         bool
 }
 
-func (k quiet) MemoryPolicy() error    { return k.policy }
-func (k quiet) Shm() int64             { return k.shm }
-func (k quiet) Memlock() int64         { return k.memlock }
-func (k quiet) EndlessStack() bool     { return k.stack }
-func (k quiet) OpenVerbs(string) error { return k.verbs }
+func (k quiet) Denied() map[string]string { return map[string]string{"set_mempolicy": k.policy} }
+func (k quiet) Access(string) string      { return k.verbs }
+
+func (k quiet) FileSystem(string) doctor.FileSystem {
+	if k.shm < 0 {
+		return doctor.FileSystem{Error: "no such file or directory"}
+	}
+	return doctor.FileSystem{Total: k.shm}
+}
+
+func (k quiet) Limits() map[string]doctor.Limit {
+	limits := map[string]doctor.Limit{"memlock": {Soft: k.memlock}}
+	if k.stack {
+		limits["stack"] = doctor.Limit{Soft: -1}
+	}
+	return limits
+}
 
 // tree has one file a line: path, blank, text; "->" before the text makes a link.
 func tree(lines string) fstest.MapFS {
@@ -56,7 +65,7 @@ func environ(pairs ...string) func(string) string {
 }
 
 func TestRead(t *testing.T) {
-	forbidden := errors.New("operation not permitted")
+	const forbidden = "operation not permitted"
 	for name, test := range map[string]struct {
 		files  string
 		kernel quiet
@@ -163,24 +172,4 @@ func TestReadHere(t *testing.T) {
 		h.Conf = nil
 		assert.Equal(t, nccl.Host{Shm: -1, Memlock: -1}, h)
 	}
-}
-
-// Who has the capability is not bound by the limit: root outside of containers, but not
-// with Docker's usual set.
-func TestLocks(t *testing.T) {
-	const all, docker = 0xffffffff, 0xa80425fb // as /proc/self/status has them
-	assert.True(t, canLock(all))
-	assert.False(t, canLock(docker))
-	assert.False(t, canLock(0))
-}
-
-// The kernel's own words of what this process may are those that are read.
-func TestMayLock(t *testing.T) {
-	status, err := os.ReadFile("/proc/thread-self/status")
-	require.NoError(t, err)
-	_, text, _ := strings.Cut(string(status), "CapEff:")
-	text, _, _ = strings.Cut(text, "\n")
-	set, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
-	require.NoError(t, err)
-	assert.Equal(t, canLock(uint32(set)), mayLock())
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"gorun/launcher/doctor"
 )
 
 // Kinds of interfaces, most likely reachable from other hosts first.
@@ -88,18 +90,11 @@ func Sort(all []Candidate, preferIPv6 bool) {
 	})
 }
 
-var (
-	// hostOnlyNames are name prefixes of interfaces to containers and virtual machines on the same host.
-	hostOnlyNames = []string{
-		"docker", "br-", "virbr", "veth", "cni", "flannel", "cali", "cilium", "lxc", "lxdbr", "incusbr", "vxlan", "geneve",
-		"kube-", "nodelocaldns", "podman", "ovs-", "vmnet", "vboxnet", "vnet", "dummy", "ifb", "weave", "xenbr", "waydroid",
-		"antrea",
-	}
-	tunnelNames = []string{
-		"tun", "tap", "wg", "tailscale", "zt", "CloudflareWARP", "gre", "sit", "ip6tnl", "ipip", "ppp", "nordlynx", "utun",
-		"netbird", "nebula", "vpn",
-	}
-)
+// tunnelNames are name prefixes of tunnels.
+var tunnelNames = []string{
+	"tun", "tap", "wg", "tailscale", "zt", "CloudflareWARP", "gre", "sit", "ip6tnl", "ipip", "ppp", "nordlynx", "utun",
+	"netbird", "nebula", "vpn",
+}
 
 // facts describes an interface as the kernel sees it.
 type facts struct {
@@ -120,7 +115,7 @@ func (f facts) kind() string {
 		return Loopback
 	case f.hardware && f.running:
 		return Ordinary
-	case !f.hardware && (slices.ContainsFunc(hostOnlyNames, hasPrefix) || f.bridge):
+	case !f.hardware && (doctor.HostOnly(f.name) || f.bridge):
 		return HostOnly
 	case f.tunnel, f.pointToPoint, slices.ContainsFunc(tunnelNames, hasPrefix):
 		return Tunnel
