@@ -140,7 +140,7 @@ func (b *Backend) attach(w *wire, numbers []int) error {
 			continue
 		}
 		var fd int
-		fd, err = descriptor(conn)
+		fd, err = w.descriptor(conn)
 		fds[s.rank] = C.int(fd)
 		conn.Close()
 	}
@@ -154,20 +154,6 @@ func (b *Backend) attach(w *wire, numbers []int) error {
 		}
 	}
 	return err
-}
-
-// descriptor duplicates the connection's file descriptor, outside the control of the Go runtime.
-func descriptor(conn net.Conn) (fd int, err error) {
-	raw, err := conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		return -1, err
-	}
-	var failed error
-	err = raw.Control(func(own uintptr) { fd, failed = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) })
-	if err = errors.Join(err, failed); err != nil {
-		return -1, fmt.Errorf("another descriptor for a connection: %w", err)
-	}
-	return fd, nil
 }
 
 // send writes one message. It gives up after a second if the peer does not read.

@@ -4,7 +4,10 @@
 
 #include "team.h"
 
-enum { FLAT_BYTES = 4 << 10 }; // up to here every host reduces everything, beyond every host a slice for all
+enum { // up to here every host reduces everything, beyond every host a slice for all
+	FLAT_BYTES = 4 << 10,
+	PAIR_BYTES = 4 << 20 // of two hosts: where caches are too small, half the reduction saves more than a second step costs
+};
 
 // A merge reduces our vector with those that come from one rank of every other host.
 struct merge {
@@ -47,19 +50,22 @@ static int merge_use(struct engine *e, void *state, int *used) {
 	return RUN_OK;
 }
 
-// merge_flows adds what comes, into windows where it is long. from says from whom.
-static int merge_flows(struct engine *e, struct merge *m, const struct team *t, int n) {
+// merge_flows adds what comes: the first where the result goes, unless our vector is there, others into windows where they are long.
+// Without a team it comes from those that hold blocks for us.
+static int merge_flows(struct engine *e, struct merge *m, const struct team *t) {
 	struct hosts *h = e->hosts;
 	size_t window = h->count <= 4 ? NET_WINDOW : 2 * NET_CHUNK;
 	size_t room = smaller(m->bytes, window);
-	char *data = net_buffer(e, 0, room * (size_t)(h->count - 1) + 1);
+	int n = 0, direct = m->own != m->out;
+	char *data = net_buffer(e, 0, room * (size_t)(h->count - 1 - direct) + 1);
 	if (!data) return -1;
 	for (int g = 0; g < h->count; g++) {
 		if (g == h->home) continue;
 		int rank = t ? team_rank(h, t, g) : member(h, g, holder(h, g, h->me));
-		struct flow *f = flow_from(e, &n, rank, data, m->bytes);
-		if (m->bytes > window) f->window = window, f->gate = &m->used;
-		data += room;
+		struct flow *f = flow_from(e, &n, rank, direct ? m->out : data, m->bytes);
+		if (!direct && m->bytes > window) f->window = window, f->gate = &m->used;
+		if (!direct) data += room;
+		direct = 0;
 	}
 	return n;
 }
@@ -68,7 +74,7 @@ static int merge_flows(struct engine *e, struct merge *m, const struct team *t, 
 static int team_exchange(struct engine *e, const struct call *c, const struct team *t, const char *own, char *out, size_t bytes) {
 	struct hosts *h = e->hosts;
 	struct merge m = {.call = c, .own = own, .out = out, .bytes = bytes, .behind = own == out};
-	if ((m.flows = merge_flows(e, &m, t, 0)) < 0) return RUN_FAILED;
+	if ((m.flows = merge_flows(e, &m, t)) < 0) return RUN_FAILED;
 	for (int g = 0; g < h->count; g++)
 		if (g != h->home) flow_to(e, &m.flows, team_rank(h, t, g), own, bytes);
 	return net_run(e, m.flows, merge_use, &m);
@@ -86,7 +92,7 @@ static int team_divide(struct engine *e, const struct call *c, const struct team
 	struct hosts *h = e->hosts;
 	size_t at, part = part_of(h, bytes, h->home, &at);
 	struct merge m = {.call = c, .own = own + at, .out = out + at, .bytes = part};
-	if ((m.flows = merge_flows(e, &m, t, 0)) < 0) return RUN_FAILED;
+	if ((m.flows = merge_flows(e, &m, t)) < 0) return RUN_FAILED;
 	for (int g = 0; g < h->count; g++) {
 		size_t offset, length = part_of(h, bytes, g, &offset);
 		if (g != h->home) flow_to(e, &m.flows, team_rank(h, t, g), own + offset, length);
@@ -108,10 +114,10 @@ static int team_collect(struct engine *e, const struct team *t, char *out, size_
 	return net_run(e, n, NULL, NULL);
 }
 
-// team_allreduce: among two hosts, and for short vectors, everybody gets everything in one step. Otherwise each host reduces a part.
+// team_allreduce: short vectors everybody gets whole, in one step. Otherwise each host reduces a part.
 static int team_allreduce(struct engine *e, const struct call *c, int index, const char *own, char *out, size_t bytes) {
 	struct team t = {.index = index, .host = -1};
-	if (e->hosts->count == 2 || bytes <= FLAT_BYTES) return team_exchange(e, c, &t, own, out, bytes);
+	if (bytes <= (e->hosts->count == 2 ? PAIR_BYTES : FLAT_BYTES)) return team_exchange(e, c, &t, own, out, bytes);
 	TRY(team_divide(e, c, &t, own, out, bytes));
 	return team_collect(e, &t, out, bytes);
 }
@@ -173,7 +179,7 @@ static int team_reduce(struct engine *e, const struct call *c, const struct team
 		return net_run(e, n, NULL, NULL);
 	}
 	struct merge m = {.call = c, .own = own, .out = out, .bytes = bytes};
-	if ((m.flows = merge_flows(e, &m, t, 0)) < 0) return RUN_FAILED;
+	if ((m.flows = merge_flows(e, &m, t)) < 0) return RUN_FAILED;
 	return net_run(e, m.flows, merge_use, &m);
 }
 
@@ -288,7 +294,7 @@ static int block_reducescatter(struct engine *e, const struct call *c, const str
 	struct hosts *h = e->hosts;
 	TRY(partials(e, c, b));
 	struct merge m = {.call = c, .own = h->held[h->me], .out = out, .bytes = block_bytes(b, h->me)};
-	if ((m.flows = merge_flows(e, &m, NULL, 0)) < 0) return RUN_FAILED;
+	if ((m.flows = merge_flows(e, &m, NULL)) < 0) return RUN_FAILED;
 	for (int rank = 0; rank < h->n; rank++)
 		if (h->host_of[rank] != h->home && holder(h, h->home, rank) == e->me) flow_to(e, &m.flows, rank, h->held[rank], block_bytes(b, rank));
 	return net_run(e, m.flows, merge_use, &m);

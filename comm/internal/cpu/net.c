@@ -63,7 +63,7 @@ struct flow *flow_from(struct engine *e, int *n, int rank, void *data, size_t by
 
 // allowed is how many bytes behind those that moved may move now, in one piece of memory.
 static size_t allowed(const struct flow *f) {
-	size_t left = smaller(f->bytes - f->moved, NET_STEP);
+	size_t left = f->bytes - f->moved;
 	if (f->out) return f->gate ? smaller(left, *f->gate - f->moved) : left;
 	if (!f->window) return left;
 	size_t at = f->moved % f->window, room = *f->gate + f->window - f->moved;
@@ -212,16 +212,6 @@ static int net_nap(struct engine *e, int flows, struct patience *p) {
 	return poll(h->polls, (nfds_t)n, NAP_NS / 1000000) > 0 ? RUN_OK : net_obstacle(e, p);
 }
 
-// much_to_come says whether a flow waits for more than NET_REST bytes. Who looks for them all the time takes them as they come, in small pieces, each
-// of which the kernel acknowledges: that takes up to twice as long as to sleep while they pile up.
-static int much_to_come(const struct engine *e, int flows) {
-	for (int i = 0; i < flows; i++) {
-		const struct flow *f = &e->hosts->flows[i];
-		if (!f->out && movable(f) && f->bytes - f->moved > NET_REST) return 1;
-	}
-	return 0;
-}
-
 // How often sockets are looked at before the thread sleeps: a look costs a system call for each flow. The first ones take as long as an answer
 // from a rank that is there already. After them the thread offers its CPU to others between two looks: what it waits for may have to be
 // computed, or carried by the kernel, on this very CPU.
@@ -236,7 +226,7 @@ static int looked_enough(struct patience *p) {
 
 static int net_idle(struct engine *e, int flows, struct patience *p) {
 	int looks = flows > NET_FEW ? 0 : (e->spins ? NET_LOOKS : NET_LOOKS_CROWDED) / flows;
-	if (p->looks++ < looks && !much_to_come(e, flows)) {
+	if (p->looks++ < looks) {
 		if (p->looks == (e->spins ? NET_GREEDY : 1)) say_waits(e, (uint64_t)(waited_for(e, flows) + 1) << 8 | CH_NET);
 		if (p->looks > NET_GREEDY || !e->spins) sched_yield();
 		if (p->looks % NET_A_TIME == 0 && looked_enough(p)) p->looks = looks;

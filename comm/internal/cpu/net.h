@@ -14,8 +14,6 @@ struct net_header {
 
 enum {
 	NET_SMALL = 256,        // up to here header and bytes are one piece: one plain system call
-	NET_STEP = 128 << 10,    // bytes per system call, at most: what is copied in is copied out at the other end while caches have it
-	NET_REST = 512 << 10,    // of a message of which more is to come the receiver sleeps until there is some
 	NET_WINDOW = 1 << 20,   // room for what came and was not used yet
 	NET_CHUNK = 128 << 10   // used at once
 };

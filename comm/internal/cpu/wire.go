@@ -36,6 +36,7 @@ type wire struct {
 	rank         int
 	key, session []byte
 	listener     net.Listener
+	pacer        string        // the host's congestion control if that is BBR: see pacing.go
 	pending      chan struct{} // a token for each unauthenticated peer
 
 	mu       sync.Mutex
@@ -74,7 +75,8 @@ const (
 
 func newWire(rank int, key []byte) *wire {
 	return &wire{
-		rank: rank, key: key, pending: make(chan struct{}, maxHandshakes), wanted: map[slot]bool{}, made: map[slot]net.Conn{},
+		rank: rank, key: key, pacer: hostPacer(), pending: make(chan struct{}, maxHandshakes),
+		wanted: map[slot]bool{}, made: map[slot]net.Conn{},
 		unproven: map[net.Conn]bool{},
 		refused:  map[int]error{}, complete: make(chan struct{}),
 	}
@@ -93,7 +95,8 @@ func fingerprint(key []byte) string {
 
 // listen opens the port for higher ranks.
 func (w *wire) listen() (err error) {
-	w.listener, err = net.Listen("tcp", ":0") // #nosec G102 -- peers prove the job's key
+	config := net.ListenConfig{Control: w.unpace}
+	w.listener, err = config.Listen(context.Background(), "tcp", ":0") // #nosec G102 -- peers prove the job's key
 	return err
 }
 
@@ -383,7 +386,7 @@ func (w *wire) reach(ctx context.Context, s slot, addresses []string) error {
 func (w *wire) tryAll(ctx context.Context, s slot, addresses []string) error {
 	var failed []error
 	for _, address := range addresses {
-		dialer := net.Dialer{Timeout: dialTime}
+		dialer := net.Dialer{Timeout: dialTime, Control: w.unpace}
 		conn, err := dialer.DialContext(ctx, "tcp", address)
 		if err == nil {
 			stop := context.AfterFunc(ctx, func() { w.breakOff(s, conn) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // ends contains both ends of a wire between ranks 0 and 1, and the results of connect.
@@ -64,6 +65,19 @@ func TestWireNeedsTheKeyOnBothSides(t *testing.T) {
 		assert.ErrorContains(t, e.errors[0], "no connection with rank 1", name)
 		assert.ErrorContains(t, e.errors[0],
 			"somebody who said to be rank 1 was refused: it broke off before it proved to have the key", name)
+	}
+}
+
+func TestNearConnectionsAreNotPaced(t *testing.T) {
+	t.Parallel()
+	e := wired(t, 10*time.Second, func(w *wire) { w.pacer = "cubic" }, nil)
+	require.NoError(t, errors.Join(e.errors[:]...))
+	for _, conn := range e.wires[1].made {
+		fd, err := e.wires[1].descriptor(conn)
+		require.NoError(t, err)
+		name, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+		require.NoError(t, errors.Join(err, unix.Close(fd)))
+		assert.Equal(t, "reno", name)
 	}
 }
 
