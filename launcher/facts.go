@@ -127,17 +127,12 @@ func (s *session) warnDuplicates() {
 // checkPrograms reports programs that cannot be started on this node, unless they have no ranks
 // there.
 func (n *node) checkPrograms(apps []job.App) error {
-	var all *multierror.Error
-	if len(n.facts.Programs) != len(apps) {
-		text := fmt.Sprintf("the agent reported %d programs instead of %d", len(n.facts.Programs), len(apps))
-		return failure(text)
+	if err := n.facts.Check(len(apps)); err != nil {
+		return failure(printable.Error(err))
 	}
+	var all *multierror.Error
 	for i := range n.facts.Programs {
 		p := &n.facts.Programs[i]
-		if p.ScriptArg < 0 || p.ScriptArg > len(p.Argv) || !isPort(p.Port) || p.Error == "" && len(p.Argv) == 0 {
-			text := "the agent reported a program without a command line: " + printable.Text(p.Path)
-			return failure(text)
-		}
 		if p.Error != "" && apps[i].RunsOn(&n.facts) {
 			all = multierror.Append(all, &Error{Code: p.Code, Text: printable.Text(p.Error), Hint: printable.Text(p.Hint)})
 		}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gorun/env"
@@ -100,7 +99,7 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	if len(c.spec.Apps) > 0 {
 		c.cluster.Program = c.spec.Apps[0].Program
 	}
-	all, errs := make([]*node, len(c.spec.Hosts)), make([]error, len(c.spec.Hosts))
+	all := make([]*node, len(c.spec.Hosts))
 	end := c.showProgress(c.spec.Hosts)
 	byEngine := c.spec.StartedByEngine()
 	if byEngine {
@@ -116,11 +115,7 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 		all[i] = &node{index: i, host: h, name: h.Name, engine: c.engine}
 	}
 	c.heartbeat.start(&c.spec, all) // agents without heartbeats end while others are reached
-	var busy sync.WaitGroup
-	for i := range all {
-		busy.Go(func() { errs[i] = c.connectTo(ctx, all[i]) })
-	}
-	busy.Wait()
+	errs := forEachOf(all, func(n *node) error { return c.connectTo(ctx, n) })
 	end()
 	for i, n := range all {
 		p := c.progress.host(i)
@@ -148,17 +143,9 @@ func (c *hostsCheck) addError(n *node, err error) {
 }
 
 func (c *hostsCheck) queryAll() {
-	errs := make([]error, len(c.nodes))
 	hello := c.queries()
-	var busy sync.WaitGroup
-	for i, n := range c.nodes {
-		busy.Go(func() { errs[i] = c.query(n, hello) })
-	}
-	busy.Wait()
-	for i, n := range c.nodes {
-		if errs[i] != nil {
-			c.addError(n, errs[i])
-		}
+	for i, err := range forEachOf(c.nodes, func(n *node) error { return c.query(n, hello) }) {
+		c.addError(c.nodes[i], err)
 	}
 }
 

@@ -39,7 +39,8 @@ func TestHostsOfPrograms(t *testing.T) {
 		"the second takes the slots that are left")
 
 	spec.Apps[1].Hosts = []hosts.Host{{Name: "node3", Slots: 2}, {Name: "node1", Slots: 2}}
-	facts[0].Programs[0], facts[1].Programs[1] = Program{}, Program{}
+	missing := Program{Error: "no such file"}
+	facts[0].Programs[0], facts[1].Programs[1] = missing, missing
 	p := planOf(t, spec, facts)
 	assert.Equal(t, "0:node2.0 1:node1.0 1:node1.1 1:node3.0 1:node3.1 ", layoutOf(p))
 	assert.Equal(t, "/srv/server", p.Apps[0].Path, "as on the host that runs it")

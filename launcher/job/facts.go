@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"gorun/env/plan"
@@ -40,7 +41,7 @@ func (s *Spec) checkFacts(facts []Facts) error {
 	valid := map[*placement.Topology]bool{nil: true} // hosts of one kind share theirs
 	for i := range facts {
 		f := &facts[i]
-		err := f.check(len(s.Apps))
+		err := f.Check(len(s.Apps))
 		if t := f.Machine.Topology; err == nil && !valid[t] {
 			err, valid[t] = t.Check(), true
 		}
@@ -51,7 +52,8 @@ func (s *Spec) checkFacts(facts []Facts) error {
 	return nil
 }
 
-func (f *Facts) check(apps int) error {
+// Check returns what no node with that number of programs reports, but for its topology.
+func (f *Facts) Check(apps int) error {
 	switch {
 	case len(f.Programs) != apps:
 		return fmt.Errorf("its agent reports %s, the job has %d", plural(len(f.Programs), "program"), apps)
@@ -61,8 +63,13 @@ func (f *Facts) check(apps int) error {
 		return fmt.Errorf("its role has %d bytes, or a null byte: at most %d are taken", len(f.Role), maxRole)
 	}
 	for i, p := range f.Programs {
-		if p.ScriptArg < 0 || p.ScriptArg > len(p.Argv) {
+		switch {
+		case p.ScriptArg < 0 || p.ScriptArg > len(p.Argv):
 			return fmt.Errorf("the arguments of program %d begin at word %d of %d", i, p.ScriptArg, len(p.Argv))
+		case p.Error == "" && len(p.Argv) == 0:
+			return fmt.Errorf("program %d has no command line", i)
+		case p.Port < 0 || p.Port > math.MaxUint16:
+			return fmt.Errorf("program %d assigns port %d", i, p.Port)
 		}
 	}
 	return nil

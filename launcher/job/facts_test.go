@@ -19,6 +19,9 @@ func TestFactsOfHostileHosts(t *testing.T) {
 		"the arguments of program 0 begin at word 9 of 1":  func(f *Facts) { f.Programs[0].ScriptArg = 9 },
 		"the arguments of program 0 begin at word -1 of 1": func(f *Facts) { f.Programs[0].ScriptArg = -1 },
 
+		"program 0 has no command line": func(f *Facts) { f.Programs[0].Argv, f.Programs[0].ScriptArg = nil, 0 },
+		"program 0 assigns port 65536":  func(f *Facts) { f.Programs[0].Port = 1 << 16 },
+
 		"NUMA node 35184372088832 is not a number below": func(f *Facts) { f.Machine.Topology.Nodes[1].ID = 1 << 45 },
 		"NUMA node -1 is not a number below 65536":       func(f *Facts) { f.Machine.Topology.Nodes[1].ID = -1 },
 		"CPU -3 is not a CPU number below 65536":         func(f *Facts) { f.Machine.Topology.CPUs[3].ID = -3 },
@@ -68,7 +71,7 @@ func TestFactsOfHostileTasks(t *testing.T) {
 func TestProgramsAreBuiltWhereTheyRun(t *testing.T) {
 	spec, facts := appsOn(1, 1, 1, 1)
 	spec.Apps[0].Hosts, spec.Apps[1].Hosts = spec.Hosts[:1], spec.Hosts[1:]
-	facts[0].Programs[1] = Program{}
+	facts[0].Programs[1] = Program{Error: "no such file"}
 	facts[1].Programs[1] = Program{Path: "", Argv: []string{"./b.go"}, ScriptArg: 1, Kind: "Go source", Build: true}
 	p := planOf(t, spec, facts)
 	require.Equal(t, []int{0}, p.Nodes[0].Ranks)

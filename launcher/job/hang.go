@@ -253,7 +253,7 @@ func (g *hangGroup) summary() situation {
 			function = place + " (" + function + ")"
 		}
 		return situation{doing: "in " + clip(function, longestKey)}
-	case g.CPU > busyCPU:
+	case g.Computes():
 		return situation{doing: "busy on a CPU"}
 	case strings.Contains(g.Wait, "nanosleep"):
 		return situation{doing: "sleeping for a set time"}
@@ -316,13 +316,10 @@ func activityKey(r *spec.Activity) string {
 		}
 	}
 	return fmt.Sprintf("%q", []string{
-		state, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"),
+		state, wait, fmt.Sprint(r.Computes()), strings.Join(r.Keys, "\n"),
 		waitText(r.MPI), strings.Join(stack, "\n"),
 	})
 }
-
-// busyCPU is the use of a CPU, in percent, above which a rank computes.
-const busyCPU = 20
 
 // lines has at most that many frames, the program's own among them, or those of the kernel in one line.
 func (g *hangGroup) lines(most int) []string {

@@ -132,7 +132,7 @@ func (l *inspection) inspect(ctx context.Context, members []process.Proc) {
 	}
 	l.program = stacks.ProgramOf(l.main.PID)
 	l.Wait, l.kernel = stacks.WaitChannel(l.main.PID), stacks.Kernel(l.main.PID)
-	if l.CPU >= busy && l.main.Busy() {
+	if l.Computes() && l.main.Busy() {
 		l.State, l.Wait = process.Proc{State: 'R'}.StateName(), ""
 	}
 	if stacks.ReadsInput(l.main.PID, first.PID) {
@@ -145,9 +145,6 @@ func (l *inspection) inspect(ctx context.Context, members []process.Proc) {
 		l.Stack, l.Obstacle = stacks.NativeStack(ctx, l.main.PID)
 	}
 }
-
-// busy is the CPU use in percent from which a rank counts as running, if a thread runs.
-const busy = 20
 
 // maxNesting bounds the number of shells around a program.
 const maxNesting = 8

@@ -56,6 +56,9 @@ type Activity struct {
 	LastLine string `json:"last_line,omitempty"` // last line that it printed
 }
 
+// Computes reports whether the rank uses so much of a CPU that it counts as running.
+func (a *Activity) Computes() bool { return a.CPU >= 20 }
+
 // ReadsInput is the state of a rank that waits for standard input.
 const ReadsInput = "reading standard input"
 
