@@ -227,7 +227,7 @@ func TestMonitoredBarrierOverHosts(t *testing.T) {
 		})
 		require.NoError(t, errors.Join(errs...))
 		errs = each(backs[:odd], func(_ int, b *cpu.Backend) error {
-			return b.MonitoredBarrier(context.Background(), 100*time.Millisecond)
+			return b.MonitoredBarrier(context.Background(), time.Second)
 		})
 		for rank, err := range errs {
 			var late *backend.TimeoutError
