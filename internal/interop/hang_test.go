@@ -189,7 +189,7 @@ func TestAJobThatGoesOnIsOnlyLookedAt(t *testing.T) {
 // The server's pauses are those of a slow network. The kernel counts no bytes of Unix sockets.
 func TestASlowDownloadIsNoHang(t *testing.T) {
 	t.Parallel()
-	for network, does := range map[string]string{"tcp": "use the network", "unix": "receive data"} {
+	for network, does := range map[string]string{"tcp": "uses? the network", "unix": "receives? data"} {
 		t.Run(network, func(t *testing.T) {
 			t.Parallel()
 			l, err := net.Listen(network, map[string]string{
@@ -220,7 +220,9 @@ if address[0] == "/":
 else:
     c = socket.create_connection(address.split(":"))
 while c.recv(4096): pass`, l.Addr().String()).start(t)
-			assert.True(t, r.until(t, &r.stderr, "this is no hang: all 2 ranks "+does, 1), "%s", r.stderr.String())
+			// On a busy machine one of them may just have slept.
+			assert.True(t, r.until(t, &r.stderr, "this is no hang: ", 1), "%s", r.stderr.String())
+			assert.Regexp(t, "this is no hang: .*"+does, r.stderr.String())
 			close(ended)
 			assert.Equal(t, 0, r.wait(t).code)
 			require.NoError(t, l.Close())
