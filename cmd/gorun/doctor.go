@@ -169,13 +169,11 @@ func (d diagnosis) network() networkJSON {
 }
 
 func (d diagnosis) json() diagnosisJSON {
-	j := diagnosisJSON{
-		Findings: append([]doctor.Finding{}, d.findings...), Cluster: d.cluster, // [] as JSON
-		Network:   d.network(),
-		Unreached: d.problems(doctor.Reach),
-	}
+	// [] as JSON
 	d.cluster.Hosts = append([]*doctor.Host{}, d.cluster.Hosts...)
-	return j
+	return diagnosisJSON{
+		append([]doctor.Finding{}, d.findings...), d.cluster, d.network(), d.problems(doctor.Reach),
+	}
 }
 
 type checkList struct {

@@ -147,8 +147,9 @@ func (d diagnosis) hostsJSON() hostsJSON {
 		host := hostJSON{Reached: r}
 		if h := r.Host; h != nil {
 			host = hostJSON{
-				r, h.Hostname, h.Gorun, h.Executable, h.Architecture, h.Kernel, h.Machine.CPUs.Len(), h.Clock, h.DiskSpace,
-				nil, h.Dir, "", nil, h.Machine.GPUs, len(h.RDMA) > 0, h.Unknown,
+				Reached: r, Hostname: h.Hostname, Version: h.Gorun, Executable: h.Executable, Architecture: h.Architecture,
+				Kernel: h.Kernel, CPUs: h.Machine.CPUs.Len(), Clock: h.Clock, Rooms: h.DiskSpace, Dir: h.Dir,
+				GPUs: h.Machine.GPUs, InfiniBand: len(h.RDMA) > 0, Notes: h.Unknown,
 			}
 			for _, name := range limitNames {
 				if limit, ok := h.Limits[name]; ok {

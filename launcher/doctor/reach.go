@@ -15,12 +15,12 @@ func reachChecks() []Check {
 			"whether gorun can reach each host and start there",
 			"A job starts on all of its hosts or on none.",
 			func(c *Cluster, r report) {
-				for i, f := range c.Found {
+				for _, f := range c.Found {
 					if f.Check == Reach {
-						c.Found[i].Fix = c.command("gorun hosts check -v", f.Hosts...)
+						f.Fix = c.command("gorun hosts check -v", f.Hosts...)
+						r.merge(f)
 					}
 				}
-				pass(c, r)
 			},
 		},
 		{

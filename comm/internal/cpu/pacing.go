@@ -15,8 +15,8 @@ import (
 // round trip is mostly the peer's computation. Connections therefore start with reno, which needs no privilege, and
 // return to BBR if their hosts are far away. A connection that started with BBR would be paced for ever.
 
-// nearRoundTrip is the round trip in microseconds from which hosts count as far away.
-const nearRoundTrip = 1000
+// farRoundTrip is the round trip in microseconds from which hosts count as far away.
+const farRoundTrip = 1000
 
 // hostPacer returns the host's congestion control, "" unless that is BBR.
 func hostPacer() string {
@@ -42,7 +42,7 @@ func (w *wire) unpace(_, _ string, conn syscall.RawConn) error {
 // settleCongestion returns a connection to the host's congestion control if its round trip is long.
 func (w *wire) settleCongestion(fd uintptr) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-	if w.pacer != "" && err == nil && info.Min_rtt >= nearRoundTrip {
+	if w.pacer != "" && err == nil && info.Min_rtt >= farRoundTrip {
 		setCongestion(fd, w.pacer)
 	}
 }

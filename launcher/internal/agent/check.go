@@ -155,19 +155,6 @@ func fileOf(p program.Resolved) string {
 	return p.Path
 }
 
-// kernelName is the kernel's name of an architecture.
-func kernelName(m elf.Machine) string {
-	switch m {
-	case elf.EM_X86_64:
-		return "x86_64"
-	case elf.EM_AARCH64:
-		return "aarch64"
-	case elf.EM_RISCV:
-		return "riscv64"
-	}
-	return ""
-}
-
 // checksum adds the hash of a file's first bytes, and the architecture that it is built for.
 func checksum(s doctor.Program) doctor.Program {
 	if s.Path == "" {
@@ -190,7 +177,9 @@ func checksum(s doctor.Program) doctor.Program {
 	}
 	s.Size, s.SHA256 = info.Size(), hex.EncodeToString(hash.Sum(nil))
 	if image, err := elf.NewFile(f); err == nil {
-		s.ELF = kernelName(image.Machine)
+		s.ELF = map[elf.Machine]string{ // the kernel's names
+			elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64", elf.EM_RISCV: "riscv64",
+		}[image.Machine]
 	}
 	return s
 }
