@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/ras"
 	"gorun/launcher/internal/wire"
 )
@@ -98,7 +99,7 @@ func (j *job) sendRAS(request wire.Usage) {
 
 // worldRank returns a function that finds the rank of a process; -1: it is not on this node.
 func (j *job) worldRank() func(r *ras.Rank) int {
-	here, leaders := localAddresses(), map[int]int{}
+	here, leaders := probe.LocalAddresses(), map[int]int{}
 	for _, r := range j.pids(j.rows()) {
 		leaders[r.PID] = r.Rank
 	}

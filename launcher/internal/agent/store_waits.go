@@ -2,13 +2,12 @@ package agent
 
 import (
 	"fmt"
-	"net"
-	"net/netip"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/torchwatch"
@@ -41,7 +40,7 @@ func (j *job) watchStoreWaits() {
 // storeWaits returns the connections that wait in the store, ordered by rank.
 func (j *job) storeWaits(server *tcpstore.Server) (list []spec.StoreWait) {
 	waits := server.Waits()
-	owner, local := j.owners(server, waits), localAddresses()
+	owner, local := j.owners(server, waits), probe.LocalAddresses()
 	for _, wait := range waits {
 		w := spec.StoreWait{Rank: -1, Keys: wait.Keys, More: wait.Missing - len(wait.Keys), PID: wait.PID}
 		if peer := wait.Peer.Addr().Unmap(); peer.IsLoopback() || local[peer.WithZone("")] {
@@ -53,18 +52,6 @@ func (j *job) storeWaits(server *tcpstore.Server) (list []spec.StoreWait) {
 	}
 	slices.SortStableFunc(list, func(a, b spec.StoreWait) int { return a.Rank - b.Rank })
 	return list
-}
-
-// localAddresses returns the addresses of this host's interfaces.
-func localAddresses() map[netip.Addr]bool {
-	local := map[netip.Addr]bool{}
-	list, _ := net.InterfaceAddrs() // if it fails, only loopback counts as local
-	for _, a := range list {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			local[p.Addr().Unmap().WithZone("")] = true
-		}
-	}
-	return local
 }
 
 // owners returns a function that finds the rank of a connection, -1 for none: by the pid that the client sent, or

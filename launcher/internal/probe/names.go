@@ -25,6 +25,18 @@ func MarkNamed(ctx context.Context, all []Candidate, name string) (marked []Cand
 	return mark(all, name, addrs)
 }
 
+// LocalAddresses returns the addresses of this host's interfaces, without zones. If they cannot be listed it is empty.
+func LocalAddresses() map[netip.Addr]bool {
+	local := map[netip.Addr]bool{}
+	list, _ := net.InterfaceAddrs()
+	for _, a := range list {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			local[p.Addr().Unmap().WithZone("")] = true
+		}
+	}
+	return local
+}
+
 // Lookup returns the addresses of a name, without a query for addresses and localhost.
 func Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if name == "localhost" {

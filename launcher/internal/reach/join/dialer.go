@@ -104,29 +104,25 @@ const otherPortsDelay = time.Second
 type outcome struct {
 	membership *Membership
 	fatal      error // a *RefusedError of this job's node 0
-	last       error // the last error when time was up
+	last       error // the last error when time was up, of a port that is expected to answer
 }
 
 // join tries all ports until one accepts this node, this job's node 0 refuses it, or time is up.
 func (d *dialer) join(parent context.Context) (*Membership, error) {
 	ctx, end := context.WithCancelCause(parent)
-	cancel := func() { end(nil) }
-	defer cancel()
+	defer end(nil)
 	d.limit = time.AfterFunc(d.cfg.limit(), func() { end(context.DeadlineExceeded) })
 	defer d.limit.Stop()
 	ports := d.cfg.ports()
 	outcomes := make(chan outcome, len(ports))
 	failed := make(chan struct{}) // node 0 is not at the first port, or not yet
-	closeFailed := sync.OnceFunc(func() { close(failed) })
-	go func() { outcomes <- d.tryPort(ctx, ports[0], closeFailed) }()
-	for _, port := range ports[1:] {
+	fail := sync.OnceFunc(func() { close(failed) })
+	for i, port := range ports {
 		go func() {
-			pause(otherPortsDelay, ctx.Done(), failed)
-			o := d.tryPort(ctx, port, func() {})
-			if !isRefused(o.last) {
-				o.last = nil // only the first port is expected to answer
+			if i > 0 {
+				pause(otherPortsDelay, ctx.Done(), failed)
 			}
-			outcomes <- o
+			outcomes <- d.tryPort(ctx, port, fail)
 		}()
 	}
 	var total outcome
@@ -137,7 +133,7 @@ func (d *dialer) join(parent context.Context) (*Membership, error) {
 			o.membership.Conn.Close()
 		case o.membership != nil || o.fatal != nil:
 			total.membership, total.fatal = cmp.Or(total.membership, o.membership), cmp.Or(total.fatal, o.fatal)
-			cancel()
+			end(nil)
 		}
 		if isRefused(o.last) || total.last == nil {
 			total.last = o.last
@@ -161,7 +157,7 @@ func isRefused(err error) bool {
 func (d *dialer) tryPort(ctx context.Context, port int, failed func()) (o outcome) {
 	began, wait := time.Now(), firstPause
 	var unknown, started stopwatch
-	for ctx.Err() == nil || o.last == nil {
+	for {
 		membership, err := d.attempt(ctx, port)
 		if err == nil {
 			return outcome{membership: membership}
@@ -173,11 +169,11 @@ func (d *dialer) tryPort(ctx context.Context, port int, failed func()) (o outcom
 		if fatal := d.fatal(err, &unknown, &started); fatal != nil {
 			return outcome{fatal: fatal}
 		}
-		if ctx.Err() == nil || o.last == nil || errors.Is(err, errWaits) {
+		isTelling := port == d.cfg.Port || isRefusal // only the first port is expected to answer
+		if isTelling && (ctx.Err() == nil || o.last == nil || errors.Is(err, errWaits)) {
 			o.last = err // later errors only say that time is up
 		}
 		failed()
-		isTelling := port == d.cfg.Port || isRefusal // only the first port is expected to answer
 		if isTelling && time.Since(began) >= noticeDelay/2 && ctx.Err() == nil {
 			d.waitsForHead.Do(func() {
 				limit := d.cfg.limit()
@@ -192,7 +188,6 @@ func (d *dialer) tryPort(ctx context.Context, port int, failed func()) (o outcom
 		}
 		wait = min(2*wait, maxPause)
 	}
-	return o
 }
 
 // stopwatch records when a condition began.

@@ -25,11 +25,7 @@ func IsEndpointHere(ctx context.Context, addr string) (bool, error) {
 // isHere reports whether an interface has the address. Binding a socket to it would prove nothing where
 // net.ipv4.ip_nonlocal_bind is set.
 func isHere(ip netip.Addr) bool {
-	all, _ := net.InterfaceAddrs()
-	return ip.IsLoopback() || slices.ContainsFunc(all, func(a net.Addr) bool {
-		n, ok := a.(*net.IPNet)
-		return ok && n.IP.Equal(ip.WithZone("").AsSlice())
-	})
+	return ip.IsLoopback() || probe.LocalAddresses()[ip.Unmap().WithZone("")]
 }
 
 // isLoopback reports whether addr, as written, is a loopback address.
