@@ -23,10 +23,10 @@ type end struct {
 }
 
 func (e end) Read(p []byte) (int, error)  { return e.in.read(p) }
-func (e end) Write(p []byte) (int, error) { return e.out.write(p) }
+func (e end) Write(p []byte) (int, error) { return e.out.write(p, false) }
 
 // WriteShared is Write without a copy: nobody may change p afterwards.
-func (e end) WriteShared(p []byte) (int, error) { return e.out.writeShared(p) }
+func (e end) WriteShared(p []byte) (int, error) { return e.out.write(p, true) }
 
 // Close closes both directions; data that was written before can still be read.
 func (e end) Close() error {
@@ -62,39 +62,31 @@ func newStream() *stream {
 // maxIdleBuffer limits the buffer that an idle stream keeps.
 const maxIdleBuffer = 4 << 20
 
-func (s *stream) write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return 0, io.ErrClosedPipe
-	}
-	if s.limit > 0 && len(s.writing)+len(p) > s.limit {
-		return 0, errFull
-	}
-	s.writing = append(s.writing, p...)
-	s.notEmpty.Signal()
-	return len(p), nil
-}
-
 // sharedFactor multiplies the limit for shared data: all ranks of a large job send some 400 MiB at a fence.
 const sharedFactor = 4
 
-// writeShared keeps p itself, so that many streams can hold the same bytes.
-func (s *stream) writeShared(p []byte) (int, error) {
+// write takes p: a copy, or p itself if it is shared, so that many streams can hold the same bytes.
+func (s *stream) write(p []byte, shared bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	used, limit := len(s.writing)+len(p), s.limit
+	if shared {
+		used, limit = used+s.shared, sharedFactor*limit
+	}
+	switch {
+	case s.closed:
 		return 0, io.ErrClosedPipe
-	}
-	if s.limit > 0 && s.shared+len(s.writing)+len(p) > sharedFactor*s.limit {
+	case limit > 0 && used > limit:
 		return 0, errFull
+	case !shared:
+		s.writing = append(s.writing, p...)
+	default:
+		if len(s.writing) > 0 { // it comes before p
+			s.sealed, s.writing = append(s.sealed, s.writing), nil
+		}
+		s.sealed = append(s.sealed, p)
+		s.shared = used
 	}
-	if len(s.writing) > 0 {
-		s.shared += len(s.writing)
-		s.sealed, s.writing = append(s.sealed, s.writing), nil
-	}
-	s.shared += len(p)
-	s.sealed = append(s.sealed, p)
 	s.notEmpty.Signal()
 	return len(p), nil
 }

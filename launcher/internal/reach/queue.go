@@ -29,12 +29,13 @@ type queue struct {
 
 func (q *queue) Read(p []byte) (int, error) { return q.in.Read(p) }
 
-func (q *queue) Write(p []byte) (int, error) { return q.closeIfFull(q.out.write(p)) }
+func (q *queue) Write(p []byte) (int, error) { return q.write(p, false) }
 
 // WriteShared is Write without a copy: nobody may change p afterwards.
-func (q *queue) WriteShared(p []byte) (int, error) { return q.closeIfFull(q.out.writeShared(p)) }
+func (q *queue) WriteShared(p []byte) (int, error) { return q.write(p, true) }
 
-func (q *queue) closeIfFull(n int, err error) (int, error) {
+func (q *queue) write(p []byte, shared bool) (int, error) {
+	n, err := q.out.write(p, shared)
 	if err == errFull {
 		_ = q.Close()
 	}

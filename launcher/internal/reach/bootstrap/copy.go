@@ -73,7 +73,7 @@ func (c *bundleCopy) handle(word, text string) (done bool, err error) {
 	case "landed":
 		return true, c.parseLanded(text)
 	}
-	return false, c.fail(remote.StepCopy, "cannot copy the files of --copy: "+text, "", nil)
+	return false, c.fail(remote.StepCopy, "cannot copy the files of --copy: "+text, nil)
 }
 
 // parseLanded parses the process id and the directory. It trusts only a directory of the name that was asked for.
@@ -81,7 +81,7 @@ func (c *bundleCopy) parseLanded(text string) (err error) {
 	number, dir, _ := strings.Cut(text, " ")
 	ours := path.IsAbs(dir) && path.Clean(dir) == dir && path.Base(dir) == "gorun-job-"+c.mark[1]
 	if c.pid, err = strconv.Atoi(number); err != nil || c.pid < 1 || !ours {
-		return c.fail(remote.StepCopy, "invalid answer: landed "+text, "", err)
+		return c.fail(remote.StepCopy, "invalid answer: landed "+text, err)
 	}
 	c.dir = dir
 	return nil

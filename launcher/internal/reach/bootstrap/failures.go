@@ -13,9 +13,8 @@ import (
 )
 
 // fail returns an error of this host.
-func (s *session) fail(step remote.Step, text, hint string, cause error) *remote.Error {
+func (s *session) fail(step remote.Step, text string, cause error) *remote.Error {
 	failure := remote.Failed(s.host.Name(), step, s.began, printable.Short(text), cause)
-	failure.Hint = hint
 	if named, ok := s.host.(interface{ Target() string }); ok {
 		failure.Target = printable.Text(named.Target())
 	}
@@ -24,7 +23,7 @@ func (s *session) fail(step remote.Step, text, hint string, cause error) *remote
 
 // timeoutError is the error when ctx ends before the last answer.
 func (s *session) timeoutError(ctx context.Context) error {
-	return s.fail(s.step(), "not ready in time"+s.lastOutput(": "), "", context.Cause(ctx))
+	return s.fail(s.step(), "not ready in time"+s.lastOutput(": "), context.Cause(ctx))
 }
 
 // startError is the error of a host that runs no command. The connection names its own step if it knows one.
@@ -35,7 +34,7 @@ func (s *session) startError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return s.fail(remote.StepStart, err.Error(), "", err)
+	return s.fail(remote.StepStart, err.Error(), err)
 }
 
 // readError is the error of a command whose output ended, or became invalid, before the program ran.
@@ -44,19 +43,19 @@ func (s *session) readError(ctx context.Context, err error) error {
 		return s.timeoutError(ctx)
 	}
 	if !errors.Is(err, io.EOF) {
-		return s.fail(s.step(), err.Error()+s.lastOutput(": "), "", err)
+		return s.fail(s.step(), err.Error()+s.lastOutput(": "), err)
 	}
 	end := s.process.Wait()
 	if len(s.places) > 0 && end == nil {
 		slices.Sort(s.places)
 		return s.fail(remote.StepCopy, "no place for a copy of gorun: "+strings.Join(slices.Compact(s.places), "; "),
-			"free space in one of these directories", nil)
+			nil).WithHint("free space in one of these directories")
 	}
 	how := "without output"
 	if end != nil {
 		how = "with " + end.Error()
 	}
-	return s.fail(s.step(), "the shell ended "+how+" before gorun started"+s.lastOutput(": "), "", end)
+	return s.fail(s.step(), "the shell ended "+how+" before gorun started"+s.lastOutput(": "), end)
 }
 
 // lastOutput returns the command's last lines, from standard error or else from before the mark, after prefix; "" if
@@ -76,15 +75,15 @@ func (s *session) lastOutput(prefix string) string {
 func (s *start) refused(word, text string) error {
 	switch word {
 	case "missing":
-		return s.fail(remote.StepStart, fmt.Sprintf("--agent %q: not found", s.config.Agent), "", nil)
+		return s.fail(remote.StepStart, fmt.Sprintf("--agent %q: not found", s.config.Agent), nil)
 	case "broken":
-		return s.fail(remote.StepCopy, "cannot copy gorun: "+text, "", nil)
+		return s.fail(remote.StepCopy, "cannot copy gorun: "+text, nil)
 	case "arch":
 		return s.archError(text)
 	case "bad":
 		return s.checkError(text)
 	}
-	return s.fail(remote.StepStart, fmt.Sprintf("unexpected answer %q", word), "", nil)
+	return s.fail(remote.StepStart, fmt.Sprintf("unexpected answer %q", word), nil)
 }
 
 // archError is the error of a host without a build. The name of its kernel comes first where it may not be Linux.
@@ -94,17 +93,16 @@ func (s *start) archError(name string) error {
 		system, machine = "Linux", system
 	}
 	if system != "Linux" {
-		return s.fail(remote.StepStart, "the host runs "+system+", and gorun needs Linux", "", nil)
+		return s.fail(remote.StepStart, "the host runs "+system+", and gorun needs Linux", nil)
 	}
 	for arch, kernel := range kernelArch {
 		if kernel == machine {
 			return s.fail(remote.StepCopy,
-				fmt.Sprintf("the host has %s processors (%s), and this gorun has no agent for them", arch, machine), withAgents,
-				nil)
+				fmt.Sprintf("the host has %s processors (%s), and this gorun has no agent for them", arch, machine), nil).
+				WithHint(withAgents)
 		}
 	}
-	return s.fail(remote.StepStart, fmt.Sprintf("unsupported processor %q: gorun runs on amd64 and arm64", machine),
-		"", nil)
+	return s.fail(remote.StepStart, fmt.Sprintf("unsupported processor %q: gorun runs on amd64 and arm64", machine), nil)
 }
 
 // withAgents is the way out for a gorun that can only copy itself.
@@ -123,8 +121,8 @@ func (s *start) checkError(text string) error {
 		if b.Loader != "" {
 			return s.fail(remote.StepStart,
 				fmt.Sprintf("%s (%s is not static: it needs %s and the C library it was built with)", why, b.Path, b.Loader),
-				withAgents, nil)
+				nil).WithHint(withAgents)
 		}
 	}
-	return s.fail(remote.StepStart, why, "", nil)
+	return s.fail(remote.StepStart, why, nil)
 }

@@ -86,7 +86,7 @@ func (s *session) handleAnswers(ctx context.Context, handle handler) error {
 			return err
 		}
 	}
-	return s.fail(s.step(), fmt.Sprintf("%d answers without an end", maxAnswers), "", nil)
+	return s.fail(s.step(), fmt.Sprintf("%d answers without an end", maxAnswers), nil)
 }
 
 // stream returns the standard streams of the program that the script has become.
@@ -111,7 +111,7 @@ const nearChunk, maxChunk, farAnswer = 64 << 10, 256 << 10, 10 * time.Millisecon
 func (s *session) sendParcel(p parcel, total int64) error {
 	from, err := p.open()
 	if err != nil {
-		return s.fail(remote.StepCopy, err.Error(), "", err)
+		return s.fail(remote.StepCopy, err.Error(), err)
 	}
 	defer from.Close()
 	buffer := make([]byte, maxChunk)
@@ -123,7 +123,7 @@ func (s *session) sendParcel(p parcel, total int64) error {
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return s.fail(remote.StepCopy, p.path+" was changed while it was being sent: "+err.Error(), "", err)
+			return s.fail(remote.StepCopy, p.path+" was changed while it was being sent: "+err.Error(), err)
 		}
 		if !s.send(buffer[:n]) {
 			return nil

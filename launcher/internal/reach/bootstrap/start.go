@@ -49,7 +49,7 @@ func Start(ctx context.Context, host remote.Host, c Config) (*Stream, error) {
 	s := &start{session: newSession(ctx, host, c.Limit), config: c}
 	line, err := s.line()
 	if err != nil {
-		return nil, s.fail(remote.StepConfig, err.Error(), "", nil)
+		return nil, s.fail(remote.StepConfig, err.Error(), nil)
 	}
 	if err := s.run(ctx, line, s.handle); err != nil {
 		return nil, err
@@ -155,14 +155,14 @@ func (s *start) sendSet(request string) error {
 	key, unpacker, _ := strings.Cut(request, " ")
 	i := slices.IndexFunc(s.sets, func(f fileSet) bool { return f.key == key })
 	if i < 0 {
-		return s.fail(remote.StepCopy, "unexpected request for "+key, "", nil)
+		return s.fail(remote.StepCopy, "unexpected request for "+key, nil)
 	}
 	var parcels []parcel
 	total := int64(0)
 	for _, f := range s.sets[i].files {
 		p, err := f.parcel(unpacker)
 		if err != nil {
-			return s.fail(remote.StepCopy, err.Error(), "", err)
+			return s.fail(remote.StepCopy, err.Error(), err)
 		}
 		parcels = append(parcels, p)
 		total += p.size
