@@ -30,7 +30,7 @@ func Count(req Request, machines []Machine) (Counts, error) {
 		return Counts{}, err
 	}
 	if req.Counts != nil {
-		return req.decided(), nil
+		return Counts{PerNode: req.Counts, Total: total(req.Counts), Reason: req.ranksOption()}, nil
 	}
 	counts, err := req.perNode(machines)
 	if err != nil {
@@ -42,9 +42,7 @@ func Count(req Request, machines []Machine) (Counts, error) {
 	if err == nil {
 		err = req.checkSlots(counts)
 	}
-	for _, n := range counts.PerNode {
-		counts.Total += n
-	}
+	counts.Total = total(counts.PerNode)
 	if err == nil && counts.Total > maxNumber {
 		err = fmt.Errorf("%s: %d ranks exceed the limit of %d per job", counts.Reason, counts.Total, maxNumber)
 	}
@@ -52,13 +50,11 @@ func Count(req Request, machines []Machine) (Counts, error) {
 	return counts, err
 }
 
-// decided returns the counts of r.Counts.
-func (r Request) decided() Counts {
-	counts := Counts{PerNode: r.Counts, Reason: r.ranksOption()}
-	for _, n := range r.Counts {
-		counts.Total += n
+func total(perNode []int) (ranks int) {
+	for _, n := range perNode {
+		ranks += n
 	}
-	return counts
+	return ranks
 }
 
 func (r Request) check(machines []Machine) error {
@@ -255,11 +251,7 @@ func inParentheses(text string) string {
 // remaining ranks go round-robin. A number per node forbids such a remainder, as do the slots of
 // several nodes unless they may be oversubscribed.
 func (r Request) limit(room Counts) (Counts, error) {
-	capacity := 0
-	for _, n := range room.PerNode {
-		capacity += n
-	}
-	nodes, option := len(room.PerNode), r.capacityOption()
+	capacity, nodes, option := total(room.PerNode), len(room.PerNode), r.capacityOption()
 	switch {
 	case r.Ranks <= capacity:
 	case option != "":

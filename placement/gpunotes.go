@@ -113,11 +113,8 @@ func (r Request) orderNote(ranks []Rank, machines []Machine) string {
 	}
 	var others []int
 	var example string
-	gpus := make([][]GPU, len(machines))
+	gpus := r.gpusByNode(machines)
 	for i, rank := range ranks {
-		if gpus[rank.Node] == nil {
-			gpus[rank.Node], _ = r.gpus(machines[rank.Node])
-		}
 		targets := len(gpus[rank.Node]) / max(1, len(rank.GPUs))
 		if len(rank.GPUs) == 0 || targets == 0 {
 			continue

@@ -18,6 +18,15 @@ func (r Request) gpus(m Machine) (chosen []GPU, note string) {
 	return chosen, note
 }
 
+// gpusByNode returns the GPUs that the ranks of each machine use.
+func (r Request) gpusByNode(machines []Machine) [][]GPU {
+	gpus := make([][]GPU, len(machines))
+	for node, m := range machines {
+		gpus[node], _ = r.gpus(m)
+	}
+	return gpus
+}
+
 // wholeGPUs is gpus with each divided GPU counted as one.
 func (r Request) wholeGPUs(m Machine) (chosen []GPU, note string) {
 	visible, note := Visible(m.GPUs, r.VisibilityOn(m))

@@ -74,11 +74,9 @@ func Map(req Request, machines []Machine) (Layout, error) {
 	if by.Object != ByGPU {
 		req.pairGPUs(layout.Ranks, machines)
 	}
-	if err := req.checkIsolation(layout.Ranks, machines); err != nil {
+	if err := req.finish(&layout, nodes, machines); err != nil {
 		return Layout{}, err
 	}
-	layout.finish(nodes, machines)
-	layout.Notes = append(layout.Notes, req.gpuNotes(layout.Ranks, nodes, machines)...)
 	layout.Notes = append(layout.Notes, req.oversubscriptionNotes(counts.PerNode, machines)...)
 	return layout, nil
 }
@@ -178,10 +176,7 @@ func ranksOf(order [][2]int, nodes []mapping) []Rank {
 
 // pairGPUs gives ranks the GPUs of their local ranks. It must not follow a mapping by GPU.
 func (r Request) pairGPUs(ranks []Rank, machines []Machine) {
-	gpus := make([][]GPU, len(machines))
-	for node, m := range machines {
-		gpus[node], _ = r.gpus(m)
-	}
+	gpus := r.gpusByNode(machines)
 	for i := range ranks {
 		if len(ranks[i].GPUs) == 0 {
 			ranks[i].GPUs = r.gpusOf(ranks[i].LocalRank, gpus[ranks[i].Node])
@@ -189,8 +184,18 @@ func (r Request) pairGPUs(ranks []Rank, machines []Machine) {
 	}
 }
 
-// finish derives the remaining fields from the ranks' placement.
-func (l *Layout) finish(nodes []mapping, machines []Machine) {
+// finish checks the ranks' GPUs, derives the remaining fields, and adds the notes about the placement.
+func (r Request) finish(l *Layout, nodes []mapping, machines []Machine) error {
+	if err := r.checkIsolation(l.Ranks, machines); err != nil {
+		return err
+	}
+	l.derive(nodes, machines)
+	l.Notes = append(l.Notes, r.gpuNotes(l.Ranks, nodes, machines)...)
+	return nil
+}
+
+// derive derives the remaining fields from the ranks' placement.
+func (l *Layout) derive(nodes []mapping, machines []Machine) {
 	for i := range l.Ranks {
 		rank := &l.Ranks[i]
 		if len(rank.GPUs) > 0 {

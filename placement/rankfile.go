@@ -107,11 +107,9 @@ func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
 		}
 	}
 	req.pairGPUs(l.Ranks, machines)
-	if err := req.checkIsolation(l.Ranks, machines); err != nil {
+	if err := req.finish(&l, nodes, machines); err != nil {
 		return Layout{}, err
 	}
-	l.finish(nodes, machines)
-	l.Notes = append(l.Notes, req.gpuNotes(l.Ranks, nodes, machines)...)
 	return l, nil
 }
 

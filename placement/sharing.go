@@ -4,22 +4,12 @@ package placement
 // that programs select by local rank, and the CPUs of ranks that are not bound. Ranks that are
 // mapped to GPUs keep theirs.
 func (l *Layout) Share(req Request, machines []Machine) {
-	mapping := req.any(func(r Request) bool { return r.MapBy.Object == ByGPU })
-	for i := range l.Ranks {
-		if !mapping {
+	byGPU := req.any(func(r Request) bool { return r.MapBy.Object == ByGPU })
+	if !byGPU {
+		for i := range l.Ranks {
 			l.Ranks[i].GPUs, l.Ranks[i].GPU = nil, nil
 		}
-	}
-	if !mapping {
 		req.pairGPUs(l.Ranks, machines)
 	}
-	for i := range l.Ranks {
-		if rank := &l.Ranks[i]; len(rank.GPUs) > 0 {
-			rank.GPU = &rank.GPUs[0]
-		}
-	}
-	ofNode := l.ranksByNode()
-	for node, m := range machines {
-		l.countThreads(ofNode[node], m)
-	}
+	l.derive(make([]mapping, len(machines)), machines)
 }
