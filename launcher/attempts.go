@@ -400,10 +400,7 @@ func (s *session) reconnect(ctx context.Context, before, n *node) error {
 	err := s.connectTo(ctx, n)
 	if err == nil {
 		defer context.AfterFunc(ctx, func() { n.abandon("it did not answer in time") })()
-		err = n.send(s.helloFor(n, s.hello()))
-	}
-	if err == nil {
-		err = s.receiveFacts(n)
+		err = s.introduce(n, s.hello())
 	}
 	n.facts.Endpoint, n.addresses = before.facts.Endpoint, before.addresses
 	return err

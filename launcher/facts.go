@@ -34,6 +34,14 @@ func (s *session) queryNodes() error {
 	return s.withoutLost(s.meet)
 }
 
+// introduce sends a node hello and receives its facts.
+func (s *session) introduce(n *node, hello wire.Hello) error {
+	if err := n.send(s.helloFor(n, hello)); err != nil {
+		return err
+	}
+	return s.receiveFacts(n)
+}
+
 func (s *session) receiveFacts(n *node) error {
 	var facts wire.Facts
 	if err := n.receive(&facts); err != nil {

@@ -254,12 +254,9 @@ func (n *node) within(limit time.Duration, what string, do func() error) error {
 func (c *hostsCheck) probeNetwork(ctx context.Context) {
 	var probers []prober
 	for _, n := range c.nodes {
-		select {
-		case <-n.lost:
-			continue
-		default:
+		if !n.isLost() {
+			probers = append(probers, n.prober())
 		}
-		probers = append(probers, n.prober())
 	}
 	if len(probers) < 2 {
 		return

@@ -54,7 +54,7 @@ func (s *session) joinConfig() (join.Config, error) {
 		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist,
 		RankPerNode: s.spec.IsTask(),
 		Notify:      s.settings.notify,
-		LastCall:    cmp.Or(j.LastCall, job.DefaultLastCall),
+		LastCall:    s.lastCall(),
 		Self: join.Hello{
 			ID: j.ID, NumNodes: j.NumNodes, MinNodes: s.spec.MinNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host,
 		},
@@ -137,16 +137,12 @@ func (s *session) newMember(m *join.Member) *node {
 	}
 	n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
 	n.notify = func(text string) { s.settings.notify(n.name + ": " + text) }
-	s.attach(n, wire.NewLink(reach.Queued(m.Conn)), s.memberKind())
-	return n
-}
-
-// memberKind is how far joined nodes are authenticated.
-func (s *session) memberKind() wire.Peer {
+	kind := wire.PeerJoined
 	if s.listener.IsInsecure() {
-		return wire.PeerUnauthenticated
+		kind = wire.PeerUnauthenticated
 	}
-	return wire.PeerJoined
+	s.attach(n, wire.NewLink(reach.Queued(m.Conn)), kind)
+	return n
 }
 
 func hostname() string {

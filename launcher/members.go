@@ -253,19 +253,10 @@ func (s *session) enlist(most int) (fresh []*node) {
 	for _, m := range s.listener.Admit(most) {
 		fresh = append(fresh, s.newMember(m))
 	}
-	var busy sync.WaitGroup
-	errs, hello := make([]error, len(fresh)), s.hello()
-	for i, n := range fresh {
-		busy.Go(func() {
-			errs[i] = n.within(admitLimit, "its state", func() error {
-				if err := n.send(s.helloFor(n, hello)); err != nil {
-					return err
-				}
-				return s.receiveFacts(n)
-			})
-		})
-	}
-	busy.Wait()
+	hello := s.hello()
+	errs := forEachOf(fresh, func(n *node) error {
+		return n.within(admitLimit, "its state", func() error { return s.introduce(n, hello) })
+	})
 	able := fresh[:0]
 	for i, n := range fresh {
 		if errs[i] != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
-	"time"
 
 	"gorun/env/plan"
 	"gorun/internal/printable"
@@ -13,9 +12,6 @@ import (
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
-
-// resolveLimit limits the resolution of a name.
-const resolveLimit = 20 * time.Second
 
 // chooseMaster finds the address that the nodes reach node 0 at, and each node's interface.
 func (s *session) chooseMaster() error {
@@ -27,10 +23,8 @@ func (s *session) chooseMaster() error {
 	}
 	probers[0].address = cmp.Or(s.spec.Store.Addr, probers[0].address)
 	if j := s.spec.Join; j != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), resolveLimit)
-		defer cancel()
 		// The address may also be that of a service that leads here.
-		if here, err := join.IsEndpointHere(ctx, j.Addr); err == nil && here {
+		if here, err := join.IsEndpointHere(context.Background(), j.Addr); err == nil && here {
 			probers[0].address, options.Source = j.Addr, j.From
 		}
 	}

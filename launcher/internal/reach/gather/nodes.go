@@ -24,16 +24,12 @@ func find(nodes []string, name string) int {
 	if i := slices.Index(nodes, name); i >= 0 {
 		return i
 	}
-	found := -1
-	for i, n := range nodes {
-		if hosts.SameName(n, name) {
-			if found >= 0 {
-				return -1
-			}
-			found = i
-		}
+	same := func(node string) bool { return hosts.SameName(node, name) }
+	i := slices.IndexFunc(nodes, same)
+	if i >= 0 && slices.ContainsFunc(nodes[i+1:], same) {
+		return -1
 	}
-	return found
+	return i
 }
 
 // scontrolLimit delays only an error message.
