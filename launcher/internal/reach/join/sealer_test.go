@@ -136,3 +136,12 @@ func TestQuestionsThatEndEarly(t *testing.T) {
 	}
 	meet(t, h, authenticated(port(h), 2, 1, user{name: "alice"}))
 }
+
+// A node that has no secret yet learns that it has another version.
+func TestQuestionOfAnotherVersion(t *testing.T) {
+	h := listenAmong(t, authenticated(0, 2, 0, user{name: "alice"}))
+	c := raw(t, h)
+	_, err := c.Write([]byte("gorun\x02\x02\x00\x00\x00{}"))
+	require.NoError(t, err)
+	require.Contains(t, string(closed(t, c)), "uses version 2 of the join protocol, node 0 uses 1")
+}
