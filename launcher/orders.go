@@ -30,6 +30,7 @@ func (h *head) execute(orders []job.Order) (notes []string) {
 			h.nodesToStop.Store(int32(len(h.nodes)))
 			h.broadcast(&wire.Suspend{})
 		case job.Resume:
+			h.nodesToStop.Store(0) // an answer that comes late stops nothing
 			h.broadcast(&wire.Signal{Signal: spec.Signal{Number: syscall.SIGCONT, Group: true}})
 		}
 	}

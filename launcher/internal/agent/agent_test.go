@@ -110,3 +110,16 @@ func TestSpawnedRanksHaveNoLogs(t *testing.T) {
 	assert.Equal(t, "the first one's", j.lastLogged(wire.Row{}))
 	assert.Empty(t, j.lastLogged(wire.Row{Process: spec.Process{Rank: 1, Spawned: true}}))
 }
+
+// The launcher stops itself when the ranks are reported to have stopped. One whose start is not over would go on alone.
+func TestSuspendWaitsForRanksThatAreBeingStarted(t *testing.T) {
+	j, received := growableJob(t)
+	first := j.signals.begin()
+	require.NoError(t, j.suspend())
+	require.NoError(t, j.agent.link.Send(&wire.Running{}))
+	j.replaySignals(nil, first)
+	require.Equal(t, wire.TypeRunning, (<-received).Type)
+	require.Equal(t, wire.TypeSuspend, (<-received).Type)
+	require.NoError(t, j.suspend())
+	require.Equal(t, wire.TypeSuspend, (<-received).Type)
+}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"gorun/launcher/internal/output"
@@ -148,9 +147,7 @@ func (j *job) handle(f wire.Frame) error {
 	case wire.TypeSpawned:
 		return do(f, j.spawnAnswered)
 	case wire.TypeSuspend:
-		j.agent.lease.pause()
-		j.signal(spec.Signal{Number: syscall.SIGSTOP, Group: true})
-		return j.agent.link.Send(&wire.Suspend{})
+		return j.suspend()
 	case wire.TypeKill:
 		j.timeOver()
 	case wire.TypeCredit:

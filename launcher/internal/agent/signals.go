@@ -15,9 +15,10 @@ import (
 
 // signals records signals sent while ranks are being started, to replay them to ranks that did not exist yet.
 type signals struct {
-	mu       sync.Mutex    // guards starting and sent
-	starting int           // number of pending starts
-	sent     []spec.Signal // while starting > 0
+	mu         sync.Mutex    // guards the next three
+	starting   int           // number of pending starts
+	sent       []spec.Signal // while starting > 0
+	suspending bool          // the head waits for an answer until starting is 0
 
 	killed       atomic.Bool               // SIGKILLs may be our own
 	firstRequest atomic.Pointer[time.Time] // of an end; atomic, as a spawner thread must not wait for mu
@@ -75,6 +76,19 @@ func (j *job) signal(s spec.Signal) {
 		}
 	}
 	j.deliver(s, j.rows())
+}
+
+// suspend stops the ranks. The head may then stop this very process, so it gets the answer when ranks that are being
+// started have stopped, too.
+func (j *job) suspend() error {
+	j.agent.lease.pause()
+	j.signal(spec.Signal{Number: syscall.SIGSTOP, Group: true})
+	j.signals.mu.Lock()
+	defer j.signals.mu.Unlock()
+	if j.signals.suspending = j.signals.starting > 0; j.signals.suspending {
+		return nil
+	}
+	return j.agent.link.Send(&wire.Suspend{})
 }
 
 // inject does a fault of --chaos. A process that is more than an agent of this job spares itself.
@@ -202,7 +216,12 @@ func (j *job) replaySignals(rows []wire.Row, first int) {
 	if j.signals.killed.Load() {
 		j.deliver(spec.Signal{Number: syscall.SIGKILL, Group: true}, rows)
 	}
-	if j.signals.starting--; j.signals.starting == 0 {
-		j.signals.sent = nil
+	if j.signals.starting--; j.signals.starting > 0 {
+		return
+	}
+	j.signals.sent = nil
+	if j.signals.suspending {
+		j.signals.suspending = false
+		_ = j.agent.link.Send(&wire.Suspend{}) // the head may be gone
 	}
 }
