@@ -173,8 +173,8 @@ func TestReadInvitationErrors(t *testing.T) {
 		"":                 "read the invitation",
 		"{":                "parse the invitation",
 		"hello\n":          "parse the invitation",
-		`{"gather":2}`:     "version 2 of the gather protocol",
-		`{"gather":1}`:     "lacks the launcher's address",
+		`{"gather":3}`:     "version 3 of the gather protocol",
+		`{"gather":2}`:     "lacks the launcher's address",
 		"\x00\x00\x00\x00": "parse the invitation",
 	} {
 		_, err := ReadInvitation(strings.NewReader(text))
@@ -337,9 +337,9 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzInvitation(f *testing.F) {
-	f.Add([]byte(`{"gather":1,"version":"v","token":"AAAA","addrs":["10.0.0.1"],"port":4000,"nnodes":2,"within":1000}` +
+	f.Add([]byte(`{"gather":2,"version":"v","token":"AAAA","addrs":["10.0.0.1"],"port":4000,"nnodes":2,"within":1000}` +
 		"\n"))
-	f.Add([]byte(`{"gather":1,"addrs":["::1"],"port":-1}`))
+	f.Add([]byte(`{"gather":2,"addrs":["::1"],"port":-1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if i, err := ReadInvitation(bytes.NewReader(text)); err == nil {
 			require.NotEmpty(t, i.Addrs)

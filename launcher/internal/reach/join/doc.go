@@ -34,7 +34,7 @@
 // # Authentication
 //
 // With a token, both ends prove that they have it before anything else is read: TLS 1.3 with a certificate on each
-// side, whose Ed25519 key HKDF derives from the token. Node 0 and the dialing nodes have different keys, so that
+// side, whose P-256 key HKDF derives from the token. Node 0 and the dialing nodes have different keys, so that
 // nothing can be reflected, and each side pins the key of the other. (crypto/tls has no external pre-shared keys.) Each
 // handshake has fresh randomness, so that nothing can be replayed.
 //

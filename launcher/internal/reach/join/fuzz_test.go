@@ -16,7 +16,7 @@ func FuzzHello(f *testing.F) {
 		writeMessage(&b, &Hello{Version: "v1", ID: "job", NumNodes: 2, NodeRank: 1, Host: "h", NodeID: "\x1b[2J"}))
 	f.Add(b.Bytes())
 	f.Add([]byte(message(`{"nnodes":-1}`)))
-	f.Add([]byte("gorun\x01\xff\xff\xff\xff"))
+	f.Add([]byte("gorun\x02\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		r := bytes.NewReader(p)
 		h, err := readHello(r)
@@ -78,7 +78,7 @@ func TestIdentify(t *testing.T) {
 		"\x00\x01":                     unknownPeer,
 		"\x16\x03\x01":                 secureNode,
 		"\x16\x02":                     unknownPeer,
-		"gorun\x01":                    plainNode,
+		"gorun\x02":                    plainNode,
 		"goru":                         undecided,
 		"\x03\x05\x00\x00\x00\x00\x00": undecided,
 		"\x03\x05\x00\x00\x00\x00\x00\x00\x00init/\x01": oldStoreClient,

@@ -132,7 +132,7 @@ func TestIdlePeers(t *testing.T) {
 		require.NoError(t, err)
 		defer h.Close()
 		var idle []net.Conn
-		for _, said := range []string{"", "g", "gorun", "gorun\x01\x00\x10\x00\x00{", "\x16\x03\x01\x00\xff", "\x00\xCE"} {
+		for _, said := range []string{"", "g", "gorun", "gorun\x02\x00\x10\x00\x00{", "\x16\x03\x01\x00\xff", "\x00\xCE"} {
 			c := raw(t, h)
 			_, err := c.Write([]byte(said))
 			require.NoError(t, err)
@@ -307,10 +307,10 @@ func TestReflection(t *testing.T) {
 func TestWrongProtocol(t *testing.T) {
 	h, log := listenAt(t, 2, nil)
 	c := raw(t, h)
-	_, err := c.Write([]byte("gorun\x02\x02\x00\x00\x00{}"))
+	_, err := c.Write([]byte("gorun\x03\x02\x00\x00\x00{}"))
 	require.NoError(t, err)
-	require.Contains(t, string(closed(t, c)), "uses version 2 of the join protocol, node 0 uses 1")
-	log.await(t, "it uses version 2 of the join protocol")
+	require.Contains(t, string(closed(t, c)), "uses version 3 of the join protocol, node 0 uses 2")
+	log.await(t, "it uses version 3 of the join protocol")
 
 	l, err := net.Listen("tcp", "127.0.0.1:0") // a node 0 of a later version
 	require.NoError(t, err)
@@ -319,18 +319,18 @@ func TestWrongProtocol(t *testing.T) {
 		c, err := l.Accept()
 		if err == nil {
 			_, _ = c.Read(make([]byte, 4096))
-			_, _ = c.Write([]byte("gorun\x03"))
+			_, _ = c.Write([]byte("gorun\x04"))
 			c.Close()
 		}
 	}()
 	_, err = Dial(t.Context(), settings(l.Addr().(*net.TCPAddr).Port, 2, 1, nil))
-	require.ErrorContains(t, err, "it uses version 3 of the join protocol, this node uses 1")
+	require.ErrorContains(t, err, "it uses version 4 of the join protocol, this node uses 2")
 }
 
 // A fake launcher cannot fill this node's memory or control its terminal.
 func TestHostileHead(t *testing.T) {
 	for name, row := range map[string]struct{ said, says string }{
-		"long":    {"gorun\x01\xff\xff\xff\x7f", "a message of 2147483647 bytes"},
+		"long":    {"gorun\x02\xff\xff\xff\x7f", "a message of 2147483647 bytes"},
 		"escapes": {message(`{"refusal":"\u001b[2J","host":"\u001b"}`), "^[[2J"},
 		"number":  {message(`{"node_rank":7}`), "it assigns the invalid node rank 7 to this node"},
 		"other":   {message(`{"node_rank":2}`), "it assigns the invalid node rank 2 to this node"},
@@ -367,5 +367,5 @@ func TestHostileHead(t *testing.T) {
 
 // message returns JSON in the format of the connection.
 func message(body string) string {
-	return magic + "\x01" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(body)))) + body
+	return magic + "\x02" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(body)))) + body
 }

@@ -248,10 +248,10 @@ func TestWhoCameFirstIsWelcomeAtLast(t *testing.T) {
 // A node with the token may still be hostile, because its host may be.
 func TestLongMessagesAreRefused(t *testing.T) {
 	var m Hello
-	long := binary.LittleEndian.AppendUint32([]byte("gorun\x01"), 1<<31)
+	long := binary.LittleEndian.AppendUint32([]byte("gorun\x02"), 1<<31)
 	require.ErrorContains(t, readMessage(bytes.NewReader(long), &m), "bytes")
 	require.Error(t, writeMessage(&bytes.Buffer{}, Hello{Host: strings.Repeat("x", maxMessage)}))
-	require.Error(t, readMessage(strings.NewReader("gorun\x01\x02\x00\x00\x00{"), &m))
+	require.Error(t, readMessage(strings.NewReader("gorun\x02\x02\x00\x00\x00{"), &m))
 }
 
 func TestNumbers(t *testing.T) {

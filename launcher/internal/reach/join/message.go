@@ -11,7 +11,7 @@ import (
 )
 
 // Protocol is the version of the messages. It changes when an older peer could no longer follow.
-const Protocol = 1
+const Protocol = 2
 
 // magic starts each message; on plain TCP it identifies a node.
 const magic = "gorun"

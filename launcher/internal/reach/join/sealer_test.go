@@ -124,8 +124,8 @@ func TestQuestionsThatEndEarly(t *testing.T) {
 	cfg.patience = 50 * time.Millisecond
 	h := listenAmong(t, cfg)
 	for _, text := range []string{
-		"gorun", "gorun\x01\xff\xff\xff\xff", "gorun\x01\x02\x00\x00\x00{}",
-		"gorun\x01\x05\x00\x00\x00{{{{{",
+		"gorun", "gorun\x02\xff\xff\xff\xff", "gorun\x02\x02\x00\x00\x00{}",
+		"gorun\x02\x05\x00\x00\x00{{{{{",
 	} {
 		c, err := net.Dial("tcp", h.Addr().String())
 		require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestQuestionsThatEndEarly(t *testing.T) {
 func TestQuestionOfAnotherVersion(t *testing.T) {
 	h := listenAmong(t, authenticated(0, 2, 0, user{name: "alice"}))
 	c := raw(t, h)
-	_, err := c.Write([]byte("gorun\x02\x02\x00\x00\x00{}"))
+	_, err := c.Write([]byte("gorun\x03\x02\x00\x00\x00{}"))
 	require.NoError(t, err)
-	require.Contains(t, string(closed(t, c)), "uses version 2 of the join protocol, node 0 uses 1")
+	require.Contains(t, string(closed(t, c)), "uses version 3 of the join protocol, node 0 uses 2")
 }

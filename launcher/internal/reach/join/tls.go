@@ -1,11 +1,11 @@
 package join
 
 import (
-	"bytes"
-	"crypto/ed25519"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/hkdf"
+	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -47,45 +47,41 @@ func tlsConfig(secret []byte, own, peer string) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	pinned := peerKey.Public().(ed25519.PublicKey)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate},
 		ClientAuth:             tls.RequireAnyClientCert,
 		InsecureSkipVerify:     true, // #nosec G402 -- the key is pinned instead: there is no authority and no name
-		VerifyConnection:       func(s tls.ConnectionState) error { return verifyPin(s, pinned) },
+		VerifyConnection:       func(s tls.ConnectionState) error { return verifyPin(s, &peerKey.PublicKey) },
 		SessionTicketsDisabled: true,
 	}, nil
 }
 
-// deriveKey derives the key of a role from the secret.
-func deriveKey(secret []byte, role string) (ed25519.PrivateKey, error) {
-	seed, err := hkdf.Key(sha256.New, secret, nil, role, ed25519.SeedSize)
+// deriveKey derives the key of a role from the secret. P-256 needs no table that each process would have to compute, as
+// Ed25519 does for a millisecond. One seed of four billion is too large for a key.
+func deriveKey(secret []byte, role string) (*ecdsa.PrivateKey, error) {
+	seed, err := hkdf.Key(sha256.New, secret, nil, role, 32)
 	if err != nil {
 		return nil, err
 	}
-	return ed25519.NewKeyFromSeed(seed), nil
+	return ecdsa.ParseRawPrivateKey(elliptic.P256(), seed)
 }
 
 // verifyPin accepts the pinned key and no other.
-func verifyPin(s tls.ConnectionState, pinned ed25519.PublicKey) error {
-	if len(s.PeerCertificates) != 1 {
-		return errOtherToken
-	}
-	key, ok := s.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
-	if !ok || subtle.ConstantTimeCompare(key, pinned) != 1 {
+func verifyPin(s tls.ConnectionState, pinned *ecdsa.PublicKey) error {
+	if len(s.PeerCertificates) != 1 || !pinned.Equal(s.PeerCertificates[0].PublicKey) {
 		return errOtherToken
 	}
 	return nil
 }
 
 // selfSigned wraps a key in a certificate. It does not depend on the clock, and the dates are never checked.
-func selfSigned(key ed25519.PrivateKey) (tls.Certificate, error) {
+func selfSigned(key *ecdsa.PrivateKey) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: magic},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 		KeyUsage: x509.KeyUsageDigitalSignature,
 	}
-	der, err := x509.CreateCertificate(bytes.NewReader(nil), template, template, key.Public(), key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("certificate: %w", err)
 	}

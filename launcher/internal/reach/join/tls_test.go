@@ -61,7 +61,7 @@ var impostors = []impostor{
 	// the right certificate without its key
 	{"replayed", func(t *testing.T, own string, c *tls.Config) {
 		right := keyOf(t, own)
-		_, private, err := ed25519.GenerateKey(rand.Reader)
+		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		require.NoError(t, err)
 		c.Certificates = []tls.Certificate{{Certificate: right.Certificate, PrivateKey: private}}
 	}},
@@ -77,12 +77,12 @@ var impostors = []impostor{
 		other.Certificate = append(other.Certificate, keyOf(t, own).Certificate[0])
 		c.Certificates = []tls.Certificate{other}
 	}},
-	{"another Ed25519 key", func(t *testing.T, _ string, c *tls.Config) {
+	{"an Ed25519 key", func(t *testing.T, _ string, c *tls.Config) {
 		_, private, err := ed25519.GenerateKey(rand.Reader)
 		require.NoError(t, err)
 		c.Certificates = []tls.Certificate{signed(t, private)}
 	}},
-	{"an ECDSA key", func(t *testing.T, _ string, c *tls.Config) {
+	{"another P-256 key", func(t *testing.T, _ string, c *tls.Config) {
 		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		require.NoError(t, err)
 		c.Certificates = []tls.Certificate{signed(t, private)}
