@@ -26,19 +26,22 @@ func appendJSON(b []byte, v reflect.Value) (_ []byte, err error) {
 			return strconv.AppendInt(b, v.Int(), 10), nil
 		case kind == reflect.String && isPlain(v.String()):
 			return append(append(append(b, '"'), v.String()...), '"'), nil
-		case kind == reflect.Pointer && !v.IsNil():
+		case kind == reflect.Bool:
+			return strconv.AppendBool(b, v.Bool()), nil
+		case (kind == reflect.Pointer || kind == reflect.Slice) && v.IsNil():
+			return append(b, "null"...), nil
+		case kind == reflect.Pointer:
 			return appendJSON(b, v.Elem())
 		case kind == reflect.Struct:
 			b, err = appendMembers(append(b, '{'), v)
 			return append(bytes.TrimSuffix(b, []byte(",")), '}'), err
-		case kind == reflect.Slice && v.Len() > 0 && t.Elem().Kind() != reflect.Uint8:
+		case kind == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 			b = append(b, '[')
 			for i := 0; i < v.Len() && err == nil; i++ {
 				b, err = appendJSON(b, v.Index(i))
 				b = append(b, ',')
 			}
-			b[len(b)-1] = ']'
-			return b, err
+			return append(bytes.TrimSuffix(b, []byte(",")), ']'), err
 		}
 	}
 	var text bytes.Buffer
