@@ -17,7 +17,7 @@ type element[T comm.Number] struct {
 
 // same reports whether the bits are equal. All NaNs are equal, since the CPU decides which one a sum keeps.
 func (e element[T]) same(a, b T) bool {
-	if e.wide == nil {
+	if e.wide == nil || a == b && a != 0 {
 		return a == b
 	}
 	x, y := e.wide(a), e.wide(b)
@@ -118,16 +118,17 @@ func halves[T comm.Float16 | comm.BFloat16](name string, wide func(T) float32, n
 	}
 }
 
+var corners = []float64{
+	0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 65504, 65520, 6e-8, 1e-40,
+	-3e38, 1e38,
+}
+
 // drawFloat usually returns a number of medium size. One in sixteen is a special value of the format.
 func drawFloat(r *rand.Rand) float64 {
-	corners := []float64{
-		0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 65504, 65520, 6e-8, 1e-40,
-		-3e38, 1e38,
-	}
 	if r.IntN(16) == 0 {
 		return corners[r.IntN(len(corners))]
 	}
-	return (r.Float64() - 0.5) * math.Exp2(float64(r.IntN(20)))
+	return math.Ldexp(r.Float64()-0.5, r.IntN(20))
 }
 
 var float32s = floats[float32]("float32")

@@ -31,15 +31,13 @@ const mark = 0x5A
 // room allocates a buffer of n elements. A nonzero shift misaligns it.
 func room[T comm.Number](s stage, w callSpec, n int) buffer[T] {
 	size := n + w.shift + 2*fence
-	all := sharedRoom[T](s, w, size)
-	if all == nil {
-		all = make([]T, size)
-	}
-	for i := range all {
-		all[i] = T(mark)
+	all := slices.Repeat([]T{mark}, size)
+	if part := sharedRoom[T](s, w, size); part != nil {
+		copy(part, all)
+		all = part
 	}
 	begin := fence + w.shift
-	return buffer[T]{all: all, data: all[begin : begin+n : begin+n]}
+	return buffer[T]{all, all[begin : begin+n : begin+n]}
 }
 
 // sharedRoom allocates a part of the group's shared memory. It returns nil if the call does not use it or it is full.
@@ -56,9 +54,9 @@ func sharedRoom[T comm.Number](s stage, w callSpec, size int) []T {
 
 func (b buffer[T]) intact() error {
 	begin := len(b.all) - len(b.data) - fence
-	for i, v := range b.all {
-		if (i < begin || i >= begin+len(b.data)) && v != T(mark) {
-			return fmt.Errorf("element %d beside the buffer of %d was overwritten", i-begin, len(b.data))
+	for i, v := range slices.Concat(b.all[:begin], b.all[begin+len(b.data):]) {
+		if v != mark {
+			return fmt.Errorf("element %d of the fences around the buffer of %d was overwritten", i, len(b.data))
 		}
 	}
 	return nil
@@ -104,9 +102,9 @@ func (a *act[T]) check(rank int, got []T) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("the suite itself is wrong: %d elements for %d", len(got), len(want))
 	}
-	for i := range want {
-		if !a.element.same(got[i], want[i]) {
-			return fmt.Errorf("element %d of %d is %v, not %v", i, len(want), got[i], want[i])
+	for i, v := range want {
+		if !a.element.same(got[i], v) {
+			return fmt.Errorf("element %d of %d is %v, not %v", i, len(want), got[i], v)
 		}
 	}
 	return nil

@@ -36,15 +36,15 @@ func ParseTable(rows string) (sockets []Socket) {
 	const local, remote, state, uid, inode = 1, 2, 3, 7, 9
 	for row := range strings.Lines(rows) {
 		words := strings.Fields(row)
-		if len(words) <= inode {
-			continue
+		if len(words) <= inode || words[inode] == "0" {
+			continue // before its addresses are parsed: there may be ten thousand
 		}
 		from, err1 := parseAddress(words[local])
 		to, err2 := parseAddress(words[remote])
 		now, err3 := strconv.ParseUint(words[state], 16, 8)
 		user, err4 := strconv.Atoi(words[uid])
 		number, err5 := strconv.ParseUint(words[inode], 10, 64)
-		if cmp.Or(err1, err2, err3, err4, err5) == nil && number != 0 {
+		if cmp.Or(err1, err2, err3, err4, err5) == nil {
 			sockets = append(sockets, Socket{from, to, int(now), Owner{user, number}})
 		}
 	}
