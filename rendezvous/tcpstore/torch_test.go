@@ -30,7 +30,7 @@ func torchPython(t *testing.T) string {
 			testneeds.Skip(t, testneeds.LayerTorch, fmt.Sprintf("%v, and %s is not set", err, pythonVariable))
 		}
 	}
-	const ask = "import torch; print(*torch.__version__.split('+')[0].split('.')[:2])"
+	const ask = "from importlib.metadata import version; print(*version('torch').split('.')[:2])"
 	answer, err := exec.Command(python, "-c", ask).CombinedOutput()
 	if err != nil {
 		testneeds.Skip(t, testneeds.LayerTorch, fmt.Sprintf("%s has no PyTorch: %v: %s", python, err, answer))
