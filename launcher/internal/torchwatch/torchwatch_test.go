@@ -362,7 +362,7 @@ func TestCheckPyTorch(t *testing.T) {
 			require.Eventually(t, func() bool {
 				found, ok := Check(pids, nil)
 				return ok && found.State == test.state
-			}, 5*time.Minute, 20*time.Millisecond)
+			}, 5*time.Minute, 200*time.Millisecond)
 		})
 	}
 }
