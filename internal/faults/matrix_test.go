@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -172,6 +173,9 @@ func (s *scene) blame(got outcome, rank, code int, how string) {
 	text := got.stderr
 	if !s.launcher.ours { // some launchers report it on standard output
 		text += got.stdout
+	}
+	if strings.Contains(text, fmt.Sprintf(" ranks exited %d (rank %d first) after ", code, rank)) {
+		return // the others did so, too, before they were stopped
 	}
 	s.require(s.launcher.names(rank, text), "rank %d is not named: %s", rank, s.said())
 	s.require(!s.launcher.ours || strings.Contains(got.stderr, how), "no word of %q: %s", how, s.said())

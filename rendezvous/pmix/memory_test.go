@@ -14,14 +14,17 @@ import (
 
 // Replies to earlier requests do not accumulate.
 func TestUnreadReplies(t *testing.T) {
-	w := spread("gorun-1", 1, 1)
-	all := start(t, 1, w)
-	c := all.join(w, 0)
-	for range 200 {
-		c.ask(commandGet, getBody(proc(w.Name, 0), "k"))
-	}
-	c.ask(commandCommit, func(e *encoder) { commitBody(e, scopeLocal, "k", strings.Repeat("x", 1<<20)) })
-	require.Equal(t, "broken 0 it does not read its replies", all.received.next(t))
+	synctest.Test(t, func(t *testing.T) {
+		w := spread("gorun-1", 1, 1)
+		all := start(t, 1, w)
+		c := all.join(w, 0)
+		for range 200 {
+			c.ask(commandGet, getBody(proc(w.Name, 0), "k"))
+		}
+		synctest.Wait() // all gets wait for the commit
+		c.ask(commandCommit, func(e *encoder) { commitBody(e, scopeLocal, "k", strings.Repeat("x", 1<<20)) })
+		require.Equal(t, "broken 0 it does not read its replies", all.received.next(t))
+	})
 }
 
 func TestRequestsThatWaitAreBounded(t *testing.T) {
