@@ -11,7 +11,7 @@ import (
 // ranks are spread over the NUMA nodes in blocks.
 func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapping, error) {
 	on := r.unassigned(t, n, gpus)
-	share := numaShares[r.NUMABinding]
+	share := numaShares()[r.NUMABinding]
 	if share == nil {
 		_, err := ParseNUMABinding(string(r.NUMABinding))
 		return on, err
@@ -42,32 +42,34 @@ func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapping, error) {
 
 // numaShares are functions that return the CPUs for the ranks of a NUMA node, given its cores and
 // the number of ranks. If they return fewer sets than ranks, the sets repeat.
-var numaShares = map[NUMABinding]func(t *tree, cores []*core, ranks int) []CPUSet{
-	NUMANodeBinding: func(_ *tree, cores []*core, _ int) []CPUSet { return []CPUSet{cpusOf(cores)} },
-	NUMASocketBinding: func(t *tree, cores []*core, _ int) []CPUSet {
-		return []CPUSet{cpusOf(slices.DeleteFunc(slices.Clone(t.cores), func(c *core) bool {
-			return c.Package != cores[0].Package
-		}))}
-	},
-	NUMAExclusive: func(t *tree, cores []*core, ranks int) []CPUSet {
-		if ranks > len(cores) {
-			return nil
-		}
-		lowest := t.lowest(CPU.core)
-		slices.SortFunc(cores, func(a, b *core) int { return cmp.Compare(lowest[a.core()], lowest[b.core()]) })
-		each := slices.Collect(slices.Chunk(cores, 1))
-		return shareSets(cut([][][]*core{each}, []int{ranks}, len(cores)))
-	},
-	// The L3 caches, the largest first.
-	NUMACoreComplex: func(t *tree, cores []*core, _ int) []CPUSet {
-		lowest := t.lowest(lastCache)
-		caches := groupBy(cores, func(c *core) int { return lastCache(c.CPU) })
-		slices.SortStableFunc(caches, func(a, b []*core) int {
-			return cmp.Or(cmp.Compare(cpusOf(b).Len(), cpusOf(a).Len()),
-				cmp.Compare(lowest[lastCache(a[0].CPU)], lowest[lastCache(b[0].CPU)]))
-		})
-		return shareSets(caches)
-	},
+func numaShares() map[NUMABinding]func(t *tree, cores []*core, ranks int) []CPUSet {
+	return map[NUMABinding]func(t *tree, cores []*core, ranks int) []CPUSet{
+		NUMANodeBinding: func(_ *tree, cores []*core, _ int) []CPUSet { return []CPUSet{cpusOf(cores)} },
+		NUMASocketBinding: func(t *tree, cores []*core, _ int) []CPUSet {
+			return []CPUSet{cpusOf(slices.DeleteFunc(slices.Clone(t.cores), func(c *core) bool {
+				return c.Package != cores[0].Package
+			}))}
+		},
+		NUMAExclusive: func(t *tree, cores []*core, ranks int) []CPUSet {
+			if ranks > len(cores) {
+				return nil
+			}
+			lowest := t.lowest(CPU.core)
+			slices.SortFunc(cores, func(a, b *core) int { return cmp.Compare(lowest[a.core()], lowest[b.core()]) })
+			each := slices.Collect(slices.Chunk(cores, 1))
+			return shareSets(cut([][][]*core{each}, []int{ranks}, len(cores)))
+		},
+		// The L3 caches, the largest first.
+		NUMACoreComplex: func(t *tree, cores []*core, _ int) []CPUSet {
+			lowest := t.lowest(lastCache)
+			caches := groupBy(cores, func(c *core) int { return lastCache(c.CPU) })
+			slices.SortStableFunc(caches, func(a, b []*core) int {
+				return cmp.Or(cmp.Compare(cpusOf(b).Len(), cpusOf(a).Len()),
+					cmp.Compare(lowest[lastCache(a[0].CPU)], lowest[lastCache(b[0].CPU)]))
+			})
+			return shareSets(caches)
+		},
+	}
 }
 
 // nodesOrBlocks returns the NUMA node of each assignment's first GPU. If one is not known, it

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -47,18 +48,16 @@ var partWords = []word{
 	{"thread", ByThread},
 }
 
-var (
-	mapWords = append([]word{
-		{"slot", BySlot},
-		{"node", ByNode},
-		{"gpu", ByGPU},
-		{"nic", ByNIC},
-		{"dist", ByDistance},
-	}, partWords...)
-	pprWords  = append([]word{{"node", ByNode}, {"gpu", ByGPU}, {"nic", ByNIC}}, partWords...)
-	bindWords = append([]word{{"none", AnyObject}, {"board", ByBoard}, {"machine", ByBoard}}, partWords...)
-	rankWords = append([]word{{"slot", BySlot}, {"node", ByNode}, {"gpu", ByGPU}, {"nic", ByNIC}}, partWords...)
-)
+func mapWords() []word { return slices.Insert(rankWords(), 4, word{"dist", ByDistance}) }
+func pprWords() []word { return rankWords()[1:] }
+
+func rankWords() []word {
+	return append([]word{{"slot", BySlot}, {"node", ByNode}, {"gpu", ByGPU}, {"nic", ByNIC}}, partWords...)
+}
+
+func bindWords() []word {
+	return append([]word{{"none", AnyObject}, {"board", ByBoard}, {"machine", ByBoard}}, partWords...)
+}
 
 // String returns gorun's spelling of the kind.
 func (o Object) String() string {
@@ -70,7 +69,7 @@ func (o Object) String() string {
 	case ByRankFile:
 		return "rankfile"
 	}
-	for _, w := range mapWords {
+	for _, w := range mapWords() {
 		if w.object == o {
 			return w.name
 		}
@@ -79,7 +78,7 @@ func (o Object) String() string {
 }
 
 // nouns name one object of a kind in a sentence.
-var nouns = map[Object]string{
+var nouns = [ByRankFile + 1]string{
 	ByPackage: "package", ByNUMA: "NUMA node", ByL3: "L3 cache", ByL2: "L2 cache", ByCore: "core",
 	ByThread: "hardware thread", ByGPU: "GPU", ByNIC: "NIC", ByNode: "node", ByBoard: "node", BySlot: "slot",
 	ByDistance: "NUMA node",

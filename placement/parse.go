@@ -29,10 +29,10 @@ func ParseMapBy(value string) (MapBy, error) {
 	case strings.EqualFold(fields[0], "ppr"):
 		fields, err = m.parsePPR(option, fields)
 	case fields[0] != "":
-		m.Object, err = lookUp(option, fields[0], mapWords)
+		m.Object, err = lookUp(option, fields[0], mapWords())
 	case len(fields) == 1:
 		err = fmt.Errorf("--map-by: the value is missing; use %s or ppr:N:OBJECT",
-			strings.Join(names(mapWords), ", "))
+			strings.Join(names(mapWords()), ", "))
 	}
 	if err != nil {
 		return MapBy{}, err
@@ -67,7 +67,7 @@ func (m *MapBy) parsePPR(option string, fields []string) ([]string, error) {
 		return nil, fmt.Errorf("%s: ranks per object: %w", option, err)
 	}
 	m.PPR = n
-	m.Object, err = lookUp(option, fields[2], pprWords)
+	m.Object, err = lookUp(option, fields[2], pprWords())
 	return fields[2:], err
 }
 
@@ -112,7 +112,7 @@ func ParseBindTo(value string) (BindTo, error) {
 	fields := strings.Split(value, ":")
 	var err error
 	if fields[0] != "" || len(fields) == 1 {
-		if b.Object, err = lookUp(option, fields[0], bindWords); err != nil {
+		if b.Object, err = lookUp(option, fields[0], bindWords()); err != nil {
 			return BindTo{}, err
 		}
 	} else {
@@ -159,7 +159,7 @@ func ParseRankBy(value string) (RankBy, error) {
 	}
 	if object != "" || !hasOrder {
 		var err error
-		if r.Object, err = lookUp(option, object, rankWords); err != nil {
+		if r.Object, err = lookUp(option, object, rankWords()); err != nil {
 			return RankBy{}, err
 		}
 	}

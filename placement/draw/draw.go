@@ -38,9 +38,11 @@ func (s Style) width() int {
 }
 
 // ascii maps each drawing character to an ASCII character of the same width.
-var ascii = map[rune]rune{
-	'╭': '+', '╮': '+', '╰': '+', '╯': '+', '─': '-', '│': '|', '├': '+', '└': '`', '┬': '+',
-	'█': '#', '▒': '+', '░': '.', '·': '-', '×': 'x', '…': '~', '→': '>', '÷': '/',
+func ascii() map[rune]rune {
+	return map[rune]rune{
+		'╭': '+', '╮': '+', '╰': '+', '╯': '+', '─': '-', '│': '|', '├': '+', '└': '`', '┬': '+',
+		'█': '#', '▒': '+', '░': '.', '·': '-', '×': 'x', '…': '~', '→': '>', '÷': '/',
+	}
 }
 
 // render applies the style to drawn text.
@@ -48,8 +50,9 @@ func (s Style) render(text string) string {
 	if !s.ASCII {
 		return text
 	}
+	replaced := ascii()
 	return strings.Map(func(r rune) rune {
-		switch plain, ok := ascii[r]; {
+		switch plain, ok := replaced[r]; {
 		case ok:
 			return plain
 		case r < utf8.RuneSelf:

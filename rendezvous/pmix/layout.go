@@ -63,8 +63,11 @@ func (d *decoder) skip(typ dataType, depth int) {
 		d.skipMany(typeString, d.group(), depth)
 		d.skipMany(typeInfo, d.count(d.integer()), depth+1)
 	default:
-		parts, known := layouts[typ]
-		if !known {
+		var parts []dataType
+		if int(typ) < len(layouts) {
+			parts = layouts[typ]
+		}
+		if parts == nil {
 			d.fail(fmt.Errorf("type %d is not one of the encoding v3", typ))
 		}
 		for _, part := range parts {
@@ -74,7 +77,7 @@ func (d *decoder) skip(typ dataType, depth int) {
 }
 
 // layouts are the types that are sequences of others.
-var layouts = map[dataType][]dataType{
+var layouts = [...][]dataType{
 	typeProc:     {typeString, typeProcRank},
 	typeKval:     {typeString, typeValue},
 	typeInfo:     {typeString, typeInfoDirectives, typeValue},

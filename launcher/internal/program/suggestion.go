@@ -52,15 +52,17 @@ func (req *request) unquoted(name string) string {
 }
 
 // compilers are those of MPI and GPU programs by file name extension.
-var compilers = map[string]string{
-	".c": "mpicc", ".cc": "mpicxx", ".cpp": "mpicxx", ".cxx": "mpicxx", ".f": "mpifort", ".f90": "mpifort",
-	".F90": "mpifort", ".cu": "nvcc",
+func compilers() map[string]string {
+	return map[string]string{
+		".c": "mpicc", ".cc": "mpicxx", ".cpp": "mpicxx", ".cxx": "mpicxx", ".f": "mpifort", ".f90": "mpifort",
+		".F90": "mpifort", ".cu": "nvcc",
+	}
 }
 
 // compileHint suggests a command that compiles a source file, "" for other files.
 func compileHint(file string) string {
 	ending := path.Ext(file)
-	compiler := compilers[ending]
+	compiler := compilers()[ending]
 	if compiler == "" {
 		return ""
 	}

@@ -49,16 +49,20 @@ const (
 type offsets [numOffsets]uint64
 
 // headers has the offsets of versions that do not publish them, from their headers.
-var headers = map[string]offsets{
-	"11": {40, 0, 16, 8, 8, 48, 32, 56, 69, 112, 120, 136, 72, 184, 8, 24, 16, 32, 32, 16, 48},
-	"12": {40, 0, 72, 8, 0, 8, 0, 56, 70, 112, 120, 136, 68, 192, 8, 24, 16, 32, 32, 16, 40},
+func headers() map[string]offsets {
+	return map[string]offsets{
+		"11": {40, 0, 16, 8, 8, 48, 32, 56, 69, 112, 120, 136, 72, 184, 8, 24, 16, 32, 32, 16, 48},
+		"12": {40, 0, 72, 8, 0, 8, 0, 56, 70, 112, 120, 136, 68, 192, 8, 24, 16, 32, 32, 16, 40},
+	}
 }
 
 // published says which words of _Py_DebugOffsets, the beginning of the runtime since 3.13, have them.
-var published = map[byte]offsets{
-	13: {5, 8, 9, 21, 23, 29, 30, 31, 33, 35, 36, 38, 39, 43, 45, 47, 65, 66, 68, 69, 70},
-	14: {5, 8, 9, 24, 26, 32, 33, 34, 36, 40, 41, 43, 44, 48, 51, 53, 75, 76, 78, 79, 80},
-	15: {5, 8, 9, 24, 26, 40, 41, 42, 44, 48, 49, 51, 52, 56, 59, 61, 87, 88, 90, 91, 92},
+func published() map[byte]offsets {
+	return map[byte]offsets{
+		13: {5, 8, 9, 21, 23, 29, 30, 31, 33, 35, 36, 38, 39, 43, 45, 47, 65, 66, 68, 69, 70},
+		14: {5, 8, 9, 24, 26, 32, 33, 34, 36, 40, 41, 43, 44, 48, 51, 53, 75, 76, 78, 79, 80},
+		15: {5, 8, 9, 24, 26, 40, 41, 42, 44, 48, 49, 51, 52, 56, 59, 61, 87, 88, 90, 91, 92},
+	}
 }
 
 // Limits of what is believed.
@@ -226,7 +230,7 @@ func (p *python) learn(version string) {
 	var words [93]uint64
 	raw := p.bytes(p.runtime, uint64(8*len(words)))
 	if !bytes.HasPrefix(raw, []byte("xdebugpy")) {
-		if p.offsets, p.viaCFrame = headers[version]; !p.viaCFrame {
+		if p.offsets, p.viaCFrame = headers()[version]; !p.viaCFrame {
 			p.fail(errVersion)
 		}
 		return
@@ -234,7 +238,7 @@ func (p *python) learn(version string) {
 	for i := range words {
 		words[i] = binary.LittleEndian.Uint64(raw[8*i:])
 	}
-	places, known := published[byte(words[1]>>16)]
+	places, known := published()[byte(words[1]>>16)]
 	if !known || words[1]>>24 != 3 {
 		p.fail(errVersion)
 	}
@@ -368,7 +372,7 @@ func (p *python) text(at uint64) string {
 	at += p.offsets[stringSize]
 	if state&ascii == 0 {
 		at += 16 // size and address of its UTF-8
-		if p.offsets == headers["11"] {
+		if p.offsets == headers()["11"] {
 			at += 8
 		}
 	}

@@ -133,7 +133,7 @@ func (m memory) ReadAt(b []byte, at int64) (int, error) { return m(b, at) }
 
 // A list that leads back to itself, and memory without any sense.
 func TestPythonMemoryOfAnotherProgram(t *testing.T) {
-	p := python{offsets: headers["12"], memory: memory(func(b []byte, _ int64) (int, error) {
+	p := python{offsets: headers()["12"], memory: memory(func(b []byte, _ int64) (int, error) {
 		for i := range b {
 			b[i] = byte(i) & 1
 		}

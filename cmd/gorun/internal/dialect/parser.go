@@ -118,6 +118,9 @@ func (p *Line) program(r rewritten, first bool) error {
 // errPrinted ends a command whose help or version is printed instead.
 var errPrinted = errors.New("help or version")
 
+// urfave/cli would split its help flag's names by a regular expression to find out whether it is set.
+func init() { cli.HelpFlag = nil }
+
 // flags runs urfave/cli on the options of a program or command. It gets one flag for each option that
 // occurs, not for each that exists: its cost grows with the square of their number.
 func (p *Line) flags(r rewritten, then func(words []string)) error {
