@@ -1,9 +1,10 @@
 // Command pack compresses the agents for `make gorun`: FILE.zst for each FILE, and a line for each in INDEX, with the
-// architecture after FILE's hyphen, the size, and the SHA-256 of FILE and of FILE.zst.
+// architecture after FILE's hyphen, the size, and the SHA-256 of FILE and of FILE.zst with this source.
 package main
 
 import (
 	"crypto/sha256"
+	_ "embed"
 	"fmt"
 	"log"
 	"os"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 )
+
+//go:embed main.go
+var source []byte
 
 func main() {
 	log.SetFlags(0)
@@ -22,7 +26,7 @@ func main() {
 
 // pack leaves files that are right: beside this one, another make may compile them into its gorun.
 func pack(index string, files []string) error {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(512<<10))
 	if err != nil {
 		return err
 	}
@@ -35,7 +39,8 @@ func pack(index string, files []string) error {
 		}
 		_, arch, _ := strings.Cut(filepath.Base(path), "-")
 		line := func(packed []byte) string {
-			return fmt.Sprintf("%s %d %x %x\n", arch, len(content), sha256.Sum256(content), sha256.Sum256(packed))
+			return fmt.Sprintf("%s %d %x %x\n", arch, len(content), sha256.Sum256(content),
+				sha256.Sum256(append(packed, source...)))
 		}
 		packed, _ := os.ReadFile(path + ".zst")
 		if !strings.Contains(string(before), line(packed)) {

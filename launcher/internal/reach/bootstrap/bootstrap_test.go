@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -134,12 +135,14 @@ func (b *safeBuffer) String() string {
 	return b.b.String()
 }
 
+var announces = regexp.MustCompile(`^\d+ \w*\n$`)
+
 func (p *process) Read(b []byte) (int, error) { return p.out.Read(b) }
 
 func (p *process) Write(b []byte) (int, error) {
 	if p.left == 0 {
 		p.held = append(p.held, b...)
-		if len(b) == 96 { // the line before a file, which arrives with it: nothing may read ahead
+		if announces.Match(b) { // the line before a file, which arrives with it: nothing may read ahead
 			return len(b), nil
 		}
 		_, err := p.in.Write(p.held)

@@ -67,11 +67,10 @@ type parcel struct {
 	path     string // a local file; "" for content
 	content  string
 	size     int64
-	sha256   [sha256.Size]byte
 }
 
-func newParcel(unpacker string, b []byte) parcel {
-	return parcel{unpacker: unpacker, content: string(b), size: int64(len(b)), sha256: sha256.Sum256(b)}
+func newParcel(unpacker, content string) parcel {
+	return parcel{unpacker: unpacker, content: content, size: int64(len(content))}
 }
 
 // agentsOf returns the agents that `make gorun` has made a part of this program: from the lines of their index, and the
@@ -79,14 +78,13 @@ func newParcel(unpacker string, b []byte) parcel {
 func agentsOf(index string, files map[string]string) (builds []Build) {
 	for line := range strings.Lines(index) {
 		var b Build
-		var sums [2][]byte
-		_, _ = fmt.Sscanf(line, "%s %d %x %x", &b.Arch, &b.Size, &sums[0], &sums[1])
-		copy(b.SHA256[:], sums[0])
-		zstd := parcel{unpacker: "zstd", content: files[b.Arch], size: int64(len(files[b.Arch]))}
-		copy(zstd.sha256[:], sums[1])
+		var sum []byte
+		_, _ = fmt.Sscanf(line, "%s %d %x", &b.Arch, &b.Size, &sum)
+		copy(b.SHA256[:], sum)
+		zstd := newParcel("zstd", files[b.Arch])
 		plain := sync.OnceValues(func() (parcel, error) {
 			content, err := unpack(zstd.content, b.Size)
-			return newParcel("", content), err
+			return newParcel("", string(content)), err
 		})
 		b.packed = map[string]func() (parcel, error){
 			"zstd": func() (parcel, error) { return zstd, nil },
@@ -96,7 +94,7 @@ func agentsOf(index string, files map[string]string) (builds []Build) {
 				to, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
 				_, _ = to.Write([]byte(p.content)) // a buffer takes all
 				_ = to.Close()
-				return newParcel("gzip", packed.Bytes()), err
+				return newParcel("gzip", packed.String()), err
 			}),
 			"": plain,
 		}
@@ -135,7 +133,7 @@ func (b Build) parcel(unpacker string) (parcel, error) {
 	if of := b.packed[unpacker]; of != nil {
 		return of()
 	}
-	return parcel{path: b.Path, size: b.Size, sha256: b.SHA256}, nil
+	return parcel{path: b.Path, size: b.Size}, nil
 }
 
 // open returns the bytes to send.

@@ -32,11 +32,10 @@ case $gr_t in /tmp|/tmp/) gr_t=;; esac
 try "$gr_t" "$gr_t/gorun-job-$gr_n" || try /tmp "/tmp/gorun-job-$gr_n" || try "$gr_b" "$gr_b/gorun-job-$gr_n" || try /dev/shm "/dev/shm/gorun-job-$gr_n" || exit 0
 trap drop 1 2 13 15
 command -v tar >/dev/null || { say broken tar is not installed there; drop; }
-gr_o=; limit
 say need files
 
 # The last entry tells that the archive is whole: one that was cut between two entries looks like one.
-gr_w=$(LC_ALL=C; export LC_ALL; exec 2>&1; bring @BYTES@ | tar -x -p -o -f - -C "$gr_d" && { [ -e "$gr_d/@LAST@" ] || { echo "not all of it arrived"; exit 1; }; }) || { say broken $gr_w; drop; }
+gr_w=$(LC_ALL=C; export LC_ALL; exec 2>&1; bring head -c @BYTES@ | tar -x -p -o -f - -C "$gr_d" && { [ -e "$gr_d/@LAST@" ] || { echo "not all of it arrived"; exit 1; }; }) || { say broken $gr_w; drop; }
 rm -f "$gr_d/@LAST@"
 # Our number is for the agent, which notices when the head is lost: a shell ends its read by a signal, but would wait for a command.
 say landed $$ "$gr_d"

@@ -160,6 +160,8 @@ func (r *reader) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+func (r *reader) Near() bool { return true }
+
 func (r *reader) Settle() bool {
 	r.asked, r.unread = r.asked+1, 0
 	return !r.silent

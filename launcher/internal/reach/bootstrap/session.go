@@ -103,8 +103,8 @@ func (s *session) step() remote.Step {
 }
 
 // With each packet, sshd copies all that it holds for a program: with the 2 MiB that it accepts, receiving the agent
-// takes four times the CPU time. So a host gets a small chunk at a time, and larger ones while its answers take long.
-const nearChunk, maxChunk, farAnswer = 64 << 10, 256 << 10, 10 * time.Millisecond
+// takes four times the CPU time. So a host gets a small chunk at a time, and a larger one if it is far.
+const nearChunk, farChunk = 64 << 10, 256 << 10
 
 // sendParcel sends as many bytes as were announced. It ignores errors of the connection: the host's next answer says
 // why.
@@ -114,9 +114,15 @@ func (s *session) sendParcel(p parcel, total int64) error {
 		return s.fail(remote.StepCopy, err.Error(), err)
 	}
 	defer from.Close()
-	buffer := make([]byte, maxChunk)
-	chunk := int64(nearChunk)
-	host, asked := s.process.(interface{ Settle() bool })
+	host, asked := s.process.(interface {
+		Near() bool
+		Settle() bool
+	})
+	chunk := int64(farChunk)
+	if asked && host.Near() {
+		chunk = nearChunk
+	}
+	buffer := make([]byte, chunk)
 	for left := p.size; left > 0; {
 		n, err := from.Read(buffer[:min(left, chunk)])
 		if n == 0 {
@@ -130,11 +136,7 @@ func (s *session) sendParcel(p parcel, total int64) error {
 		}
 		left -= int64(n)
 		s.report(remote.Progress{Step: remote.StepCopy, Sent: s.sent, Total: total})
-		began := time.Now()
 		asked = asked && host.Settle()
-		if !asked || time.Since(began) > farAnswer {
-			chunk = min(2*chunk, maxChunk)
-		}
 	}
 	return nil
 }

@@ -7,7 +7,7 @@
 //	head ← host   MARK run                         the agent's frames follow
 //	          or  MARK need KEY                    waits for the files of that key, one after the other
 //	          or  MARK need KEY UNPACKER           may get them compressed for zstd or gzip
-//	head → host   for each file 96 bytes, SIZE HASH [UNPACKER], and then as many as that says
+//	head → host   for each file a line, SIZE [UNPACKER], and then as many bytes as that says
 //	head ← host   MARK run
 //	          or  MARK place DIR: REASON, MARK broken REASON, MARK bad CODE TEXT, MARK arch NAME, MARK missing
 //
@@ -29,7 +29,8 @@ import (
 
 // Config describes the program to start.
 type Config struct {
-	// Program is copied if the host does not have it; unused with Agent.
+	// Program is copied if the host does not have it; unused with Agent. A fresh copy is run with --version and the
+	// SHA-256 that it should have, and must exit with 0.
 	Program Program
 	// Extra are files that are copied beside it.
 	Extra []Extra
@@ -37,8 +38,6 @@ type Config struct {
 	Agent string
 	// Args are the arguments of the program.
 	Args []string
-	// Check are the arguments of a fresh copy's first run, which must exit with 0 and have no effect. Nil means --version.
-	Check []string
 	// Limit is for how long the host waits for each file, rounded down to seconds.
 	Limit time.Duration
 }
@@ -92,11 +91,7 @@ func (s *start) line() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		check := s.config.Check
-		if check == nil {
-			check = []string{"--version"}
-		}
-		pairs = append(pairs, "@BUILDS@", builds, "@CHECK@", v.refs(check))
+		pairs = append(pairs, "@BUILDS@", builds)
 	}
 	return s.fill(script, &v, pairs...), nil
 }
@@ -106,7 +101,7 @@ func (s *start) checkTexts() error {
 	if strings.HasPrefix(s.config.Agent, "-") {
 		return errors.New("--agent " + s.config.Agent + " looks like an option: write ./" + s.config.Agent)
 	}
-	for _, text := range slices.Concat(s.config.Args, s.config.Check, []string{s.config.Agent}) {
+	for _, text := range append(slices.Clone(s.config.Args), s.config.Agent) {
 		if strings.ContainsRune(text, 0) {
 			return errors.New("an argument has a zero byte")
 		}
@@ -149,8 +144,8 @@ func (s *start) choose(cases *strings.Builder, files []file) {
 	cases.WriteString(`gr_k=` + set.key + `; gr_f="` + set.list() + `"; `)
 }
 
-// sendSet sends the files of a set, each after a line of 96 bytes about it. The request is the set's key, and the
-// host's unpacker if it has one.
+// sendSet sends the files of a set, each after a line about it. The request is the set's key, and the host's unpacker
+// if it has one.
 func (s *start) sendSet(request string) error {
 	key, unpacker, _ := strings.Cut(request, " ")
 	i := slices.IndexFunc(s.sets, func(f fileSet) bool { return f.key == key })
@@ -170,7 +165,7 @@ func (s *start) sendSet(request string) error {
 	s.report(remote.Progress{Step: remote.StepCopy, Total: total})
 	for _, p := range parcels {
 		// if the host does not take it, its next answer says why
-		_, _ = fmt.Fprintf(s.process, "%-95s\n", fmt.Sprintf("%d %x %s", p.size, p.sha256, p.unpacker))
+		_, _ = fmt.Fprintf(s.process, "%d %s\n", p.size, p.unpacker)
 		if err := s.sendParcel(p, total); err != nil {
 			return err
 		}

@@ -2,7 +2,7 @@
 # between single quotes that sh, fish and csh read alike: so there is no single quote, exclamation mark or double
 # backslash here. Names begin with gr_, since a variable that the user exports would carry our value to the agent.
 # @NAME@ is filled in: @WORDS@ assigns what has to be quoted, @BUILDS@ chooses by $gr_a what is wanted here (gr_k names
-# the directory, gr_f lists name:size:hash for each file), @ARGS@ and @CHECK@ are arguments.
+# the directory, gr_f lists name:size:hash for each file), @ARGS@ are arguments.
 set -f
 gr_m=@MARK1@; gr_n=@MARK2@; gr_u=; gr_x=
 say() { printf "%s%s %s\n" $gr_m $gr_n "$*"; }
@@ -29,42 +29,44 @@ drop() { rm -rf "$gr_x"; exit 1; }
 hold() { fallocate -l "$1" "$2" 2>/dev/null || head -c "$1" /dev/zero >"$2"; }
 reserve() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; hold "$2" "$gr_x/$1" || { echo "- there is no room for $2 bytes"; return 1; }; done; }
 place() {
-gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; [ -d "$1" ] || mkdir -p "$1") && real "$1" && set -- "$gr_r" "$gr_r/${2##*/}" &&
+gr_w=; { [ -d "$1" ] || gr_w=$(LC_ALL=C; export LC_ALL; umask 077; mkdir -p "$1" 2>&1); } && real "$1" && set -- "$gr_r" "$gr_r/${2##*/}" &&
 gr_w=$(LC_ALL=C; export LC_ALL; umask 077; exec 2>&1; usable "$1" "$2" && reserve || { [ "$gr_x" ] && rm -rf "$gr_x"; exit 1; }) && gr_d=$2 && gr_x=$2/.new-$gr_n && return
 say place "$2:" $gr_w
 return 1
 }
 places place || exit 0
 trap drop 1 2 13 15
-gr_z=; gr_o=; limit
+gr_z=
 for gr_i in gzip zstd; do command -v $gr_i >/dev/null 2>&1 && gr_z=$gr_i; done
 say need $gr_k $gr_z
 
-# File $2 of $1, of $3 bytes with hash $4. Without sha256sum the length has to do, and is not to be that of the reserve.
+# File $1, of $2 bytes with hash $3. Without sha256sum the length has to do, and is not to be that of the reserve.
 genuine() {
 if command -v sha256sum >/dev/null; then
-gr_h=$(sha256sum <"$gr_x/$2")
-[ "${gr_h%% *}" = "$4" ] || { echo "what arrived of $1 is not what was sent"; return 1; }
+gr_h=$(sha256sum <"$gr_x/$1")
+[ "${gr_h%% *}" = "$3" ] || { echo "what arrived of $1 is not what was sent"; return 1; }
 else
-[ "$(wc -c <"$gr_x/$2")" -eq "$3" ] || { echo "not all of $1 arrived"; return 1; }
+[ "$(wc -c <"$gr_x/$1")" -eq "$2" ] || { echo "not all of $1 arrived"; return 1; }
 fi
 }
-# File $1, of $2 bytes with hash $3, comes as $4 bytes with hash $5 for unpacker $6. It is written over what was reserved. gorun may be
-# started already, as it was tried there.
+# Such a file comes after a line: how many bytes follow, for which unpacker. It is written over what was reserved. An unpacker notices
+# faults by its own checksum, and gorun by its hash when it is tried. gorun may be started already, as it was tried there. The threads
+# of zstd cost more than they save. One that does not know the option has none, and has read nothing yet.
+unpack() { [ $gr_z = zstd ] && zstd -q --no-asyncio -dc || $gr_z -dc; }
 arrive() {
-if [ "$6" ]; then
-bring "$4" >"$gr_x/packed" && genuine "$1" packed "$4" "$5" && $6 -dc <"$gr_x/packed" 1<>"$gr_x/$1" && rm -f "$gr_x/packed" || return
+read -r gr_l gr_z
+if [ "$gr_z" ]; then
+unpack 1<>"$gr_x/$1" || { echo "$gr_z cannot unpack what arrived of $1"; return 1; }
 else
 command -v sha256sum >/dev/null || : >"$gr_x/$1"
-bring "$2" 1<>"$gr_x/$1" && genuine "$1" "$1" "$2" "$3" || return
+cat 1<>"$gr_x/$1" && genuine "$@" || return
 fi
 [ -x "$gr_x/$1" ] || chmod 700 "$gr_x/$1"
 }
-# The line before a file is read byte by byte: the head of busybox would read ahead.
-about() { $gr_o dd bs=1 count=96 2>/dev/null || late $?; }
-all() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; arrive "$@" $(about) || return; done; }
+# A shell reads a line byte by byte: the head of busybox would read ahead.
+all() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; bring /bin/sh -c "read -r n z && echo \$n \$z && exec head -c \$n" | arrive "$@" || return; done; }
 gr_w=$(LC_ALL=C; export LC_ALL; all 2>&1) || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
-gr_w=$("$gr_x/gorun" @CHECK@ 2>&1 >/dev/null </dev/null) || { gr_c=$?; rm -rf "$gr_x"; say bad $gr_c $gr_w; exit 0; }
+gr_w=$("$gr_x/gorun" --version ${gr_f##*:} 2>&1 >/dev/null </dev/null) || { gr_c=$?; rm -rf "$gr_x"; say bad $gr_c $gr_w; exit 0; }
 
 # The directory becomes the copy. If another start was faster, or a copy is incomplete, the files go there, gorun itself last: once
 # it is there the others are there, too.

@@ -135,13 +135,14 @@ func (c *Client) reach(b *budget, target remote.Target) (*login, error) {
 // login is an authenticated connection.
 type login struct {
 	client *ssh.Client
+	conn   net.Conn      // below it
 	proxy  *proxy        // the proxy command below it, nil for none
 	ended  chan struct{} // closed when the connection is
 }
 
 // newLogin returns a login over an authenticated connection.
-func newLogin(client *ssh.Client, proxy *proxy) *login {
-	l := &login{client, proxy, make(chan struct{})}
+func newLogin(client *ssh.Client, conn net.Conn, proxy *proxy) *login {
+	l := &login{client, conn, proxy, make(chan struct{})}
 	go func() {
 		defer close(l.ended)
 		_ = client.Wait()
@@ -203,7 +204,7 @@ func (c *Client) tryLogin(b *budget, s *settings, chain []remote.Target) (*login
 		proxy.kill()
 		return nil, err
 	}
-	return newLogin(client, proxy), nil
+	return newLogin(client, conn, proxy), nil
 }
 
 // connect makes the connection that SSH uses: TCP, a proxy command (which is returned, too), or a channel of a jump

@@ -63,6 +63,7 @@ func TestHostSaysThatItHasRead(t *testing.T) {
 	_, err = p.Write(make([]byte, 100<<10))
 	require.NoError(t, err)
 	require.True(t, p.(interface{ Settle() bool }).Settle())
+	require.True(t, p.(interface{ Near() bool }).Near())
 	require.NoError(t, p.CloseWrite())
 	require.NoError(t, p.Wait())
 }

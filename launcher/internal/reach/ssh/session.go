@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 
 	"gorun/internal/printable"
 	"gorun/launcher/internal/reach/remote"
@@ -129,6 +131,25 @@ func (p *process) Write(b []byte) (int, error) {
 func (p *process) enter() (leave func()) {
 	p.calls.Add(1)
 	return func() { p.calls.Add(-1) }
+}
+
+// farRoundTrip is in µs.
+const farRoundTrip = 10_000
+
+// Near reports whether packets reach the host and come back soon, however busy it is. False if nobody knows, as behind
+// a jump host.
+func (p *process) Near() (near bool) {
+	if conn, ok := p.login.conn.(*net.TCPConn); ok {
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			return false
+		}
+		_ = raw.Control(func(fd uintptr) {
+			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+			near = err == nil && 0 < info.Min_rtt && info.Min_rtt < farRoundTrip // 0: the kernel is older than 4.6
+		})
+	}
+	return near
 }
 
 // settleTimeout limits how long Settle waits: a server may ignore requests that it does not know.

@@ -32,7 +32,7 @@ func (c stuckConn) OpenChannel(string, []byte) (ssh.Channel, <-chan *ssh.Request
 func TestStartAfterTheEnd(t *testing.T) {
 	conn := stuckConn{nil, make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	defer close(conn.released)
-	h := &host{name: "node", login: newLogin(&ssh.Client{Conn: conn}, nil)}
+	h := &host{name: "node", login: newLogin(&ssh.Client{Conn: conn}, nil, nil)}
 	go func() {
 		<-conn.opening
 		close(conn.ended)

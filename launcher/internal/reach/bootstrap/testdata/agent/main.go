@@ -6,15 +6,15 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 )
 
 func main() {
-	switch strings.Join(os.Args[1:], " ") {
-	case "--version":
+	if os.Args[1] == "--version" {
+		if os.Getenv("BROKEN") != "" {
+			fmt.Fprintln(os.Stderr, os.Args[2:])
+			os.Exit(3)
+		}
 		return
-	case "broken":
-		os.Exit(3)
 	}
 	fmt.Printf("%q\n", os.Args[1:])
 	if slices.Contains(os.Args, "where") {
