@@ -102,6 +102,9 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 	}
 	n.end, n.copied = w.end, w.copied
 	s.attach(n, wire.NewLink(reach.Queued(w.stream)), kind)
+	if n.engine != nil { // all come at once, and hello follows, which has the lease
+		return nil
+	}
 	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
 }
 

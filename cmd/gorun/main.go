@@ -4,10 +4,11 @@
 // errors, plans and results, and chooses the exit code. gorun's own messages go to standard error, one line each, with
 // the prefix "gorun: ". Standard output belongs to the ranks, or to the result that the user asked for.
 //
-// The settings below spare the start-up what Go does to follow a cgroup's CPU quota.
+// The settings below spare the start-up what Go does to follow a cgroup's CPU quota, and MPTCP.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
+//go:debug multipathtcp=0
 package main
 
 import (

@@ -1,10 +1,11 @@
 // Command agentprogram is what gorun copies to other hosts: its agent, and nothing else. `make gorun` builds it for
 // each architecture and makes it a part of gorun.
 //
-// The settings below spare the start-up what Go does to follow a cgroup's CPU quota.
+// The settings below spare the start-up what Go does to follow a cgroup's CPU quota, and MPTCP.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
+//go:debug multipathtcp=0
 package main
 
 import (
