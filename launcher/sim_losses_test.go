@@ -37,18 +37,16 @@ type attrition struct {
 	ranks map[int][]int // by node, in the attempt that runs
 }
 
-// reach connects the launcher with an agent that has never been lost, or with a new one once its node is back.
+// reach connects the launcher with a new agent, unless the node is lost and not back yet.
 func (a *attrition) reach(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	index := nodeIndex(h.Name)
-	if since, lost := a.gone[index]; lost {
-		if time.Since(since) < a.away {
-			return nil, errors.New("no route to host")
-		}
-		delete(a.gone, index)
-		a.agents[index] = a.agent(index)
+	if since, lost := a.gone[index]; lost && time.Since(since) < a.away {
+		return nil, errors.New("no route to host")
 	}
+	delete(a.gone, index)
+	a.agents[index] = a.agent(index)
 	return a.simulation.reach(ctx, h)
 }
 

@@ -16,7 +16,7 @@ type Signs struct {
 	IO      int64 // bytes a second that it read and wrote, those of a disk nine times
 	TCP     int64 // bytes a second of its own connections
 	Network int64 // bytes a second that passed through its node's interfaces
-	// Main, Runs and Received are what its main thread did: CPU time in ms a second, how often a second it began to run,
+	// Main, Runs and Received are what its main thread did: CPU time in ms a second, how often a second it waited,
 	// and how often a minute with data that it had waited for.
 	Main           int
 	Runs, Received int64

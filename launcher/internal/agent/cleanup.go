@@ -149,13 +149,13 @@ const torchHintDelay = 20 * time.Second
 // watchTorch looks for PyTorch ranks that connect to another port than the store's, less and less often, until one has
 // come to the store or a hint was given.
 func (j *job) watchTorch() {
-	if j.start.TorchHint && j.agent.store.server != nil {
+	if j.start.TorchHint && j.store != nil {
 		j.checkTorch(torchHintDelay)
 	}
 }
 
 func (j *job) checkTorch(delay time.Duration) {
-	server := j.agent.store.server
+	server := j.store
 	j.timers.after(delay, func() {
 		if server.Clients() > 0 {
 			return

@@ -17,7 +17,7 @@ import (
 // store.
 func (j *job) progress() int64 {
 	sum := j.printed.Load()
-	if server := j.agent.store.server; server != nil {
+	if server := j.store; server != nil {
 		sum += server.Snapshot().Progress
 	}
 	if j.logs == nil {
@@ -174,7 +174,7 @@ func worker(p process.Proc, members []process.Proc) process.Proc {
 // keysWaitedFor returns the keys that ranks wait for in the store.
 func (j *job) keysWaitedFor() map[int][]string {
 	keys := map[int][]string{}
-	if server := j.agent.store.server; server != nil {
+	if server := j.store; server != nil {
 		for _, wait := range j.storeWaits(server) {
 			keys[wait.Rank] = append(keys[wait.Rank], wait.Keys...)
 		}

@@ -12,6 +12,7 @@ import (
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/tcpstore"
 )
 
 // job is one attempt of the job on this node, from the Start frame until nothing is left of it.
@@ -21,10 +22,11 @@ import (
 type job struct {
 	agent   *Agent
 	start   wire.Start
-	refused error          // why this node starts no ranks; nil: it does
-	since   process.Ticks  // before the first rank of the attempt
-	display *display       // nil: the head shows output
-	plane   *exchange.Node // nil: MPI is not offered
+	store   *tcpstore.Server // nil: another node serves it
+	refused error            // why this node starts no ranks; nil: it does
+	since   process.Ticks    // before the first rank of the attempt
+	display *display         // nil: the head shows output
+	plane   *exchange.Node   // nil: MPI is not offered
 	mpi     *mpi
 
 	lifecycle
@@ -116,7 +118,7 @@ type rank struct {
 }
 
 func newJob(a *Agent, s wire.Start) *job {
-	j := &job{agent: a, start: s, since: process.Now()}
+	j := &job{agent: a, start: s, store: a.store.server, since: process.Now()}
 	j.hurry = make(chan struct{})
 	j.hurryUp = sync.OnceFunc(func() { close(j.hurry) })
 	j.startDone, j.guard, j.signals.engine = make(chan struct{}), newGuard(), &a.engine

@@ -17,7 +17,7 @@ import (
 
 // watchStoreWaits reports once that ranks wait in the store without progress for the time of --store-report.
 func (j *job) watchStoreWaits() {
-	server, limit := j.agent.store.server, j.start.StoreReport
+	server, limit := j.store, j.start.StoreReport
 	if server == nil || limit <= 0 {
 		return
 	}

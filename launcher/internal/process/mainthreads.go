@@ -1,10 +1,10 @@
 package process
 
 import (
+	"bytes"
 	"encoding/binary"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +14,7 @@ import (
 // MainThread is what the main threads of a session's leaders did since the first call of Loads that counted it.
 type MainThread struct {
 	CPU  time.Duration
-	Runs int64 // how often they began to run
+	Runs int64 // how often they ran until they waited
 	// Received counts those runs that began with data from a socket or pipe, as no timer can have caused them.
 	Received int64
 }
@@ -62,13 +62,14 @@ func (m *MainThreads) look(leaders map[int][]Proc, loads map[int]Load) {
 
 // mainThread reads all but Received.
 func (p Proc) mainThread() (t MainThread, ok bool) {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/schedstat") // of the main thread alone
-	words := strings.Fields(string(text))                                 // CPU time in ns, time in run queues, runs
-	if len(words) < 3 {
-		return t, false
-	}
-	cpu, ok := decimal([]byte(words[0]))
-	runs, valid := decimal([]byte(words[2]))
+	proc := "/proc/" + strconv.Itoa(p.PID) // two files about the main thread alone
+	ran, _ := os.ReadFile(proc + "/schedstat")
+	status, _ := os.ReadFile(proc + "/status")
+	inNS, _, _ := bytes.Cut(ran, []byte(" "))
+	_, rest, _ := bytes.Cut(status, []byte("\nvoluntary_ctxt_switches:\t")) // schedstat's runs count preemptions, too
+	waits, _, _ := bytes.Cut(rest, []byte("\n"))
+	cpu, ok := decimal(inNS)
+	runs, valid := decimal(waits)
 	return MainThread{CPU: time.Duration(cpu), Runs: int64(runs)}, ok && valid
 }
 

@@ -66,7 +66,7 @@ type RankUsage struct {
 	Printed int64         // bytes of output so far; -1: it does not pass through the agent
 	IO      int64         // bytes read and written; -1: not known
 	TCP     int64         // bytes of its open connections, with Usage.Signs; 0: not known
-	// MainCPU is the CPU time of its main thread with Usage.Signs, Runs how often that began to run, and Received how
+	// MainCPU is the CPU time of its main thread with Usage.Signs, Runs how often that waited, and Received how
 	// often with data; 0: not known.
 	MainCPU        time.Duration
 	Runs, Received int64
