@@ -34,7 +34,7 @@ func drawnRun(random *rand.Rand) (r run) {
 // One change among many is the only difference.
 func TestDiffOfOneChange(t *testing.T) {
 	random := testneeds.Rand(t)
-	for range 100 {
+	for range testneeds.Count(20, 100) {
 		good := drawnRun(random)
 		bad := good
 		bad.plan.Common = slices.Clone(good.plan.Common)

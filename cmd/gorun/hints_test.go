@@ -28,23 +28,21 @@ type message struct {
 	role string
 }
 
-// messageRole matches the names of fields, variables, parameters, results and functions that hold hints and fixes.
-var messageRole = regexp.MustCompile(`(?i)(hint|instead|advice)$|^(hint|fix)$`)
-
+// roleOf returns the role of what a field, variable, parameter, result or function of some name holds.
 func roleOf(name string) string {
 	switch name {
 	case "Description", "UsageText", "prefix", "Prefix", "TorchHint":
 		return "prose"
 	}
-	switch found := strings.ToLower(messageRole.FindString(name)); {
-	case found == "":
-		return ""
-	case found == "fix", found == "instead":
-		return found
-	case found == "advice":
+	switch name = strings.ToLower(name); {
+	case name == "fix":
+		return "fix"
+	case strings.HasSuffix(name, "instead"), strings.HasSuffix(name, "advice"):
 		return "instead"
+	case strings.HasSuffix(name, "hint"):
+		return "hint"
 	}
-	return "hint"
+	return ""
 }
 
 // messages finds the strings of a package.
@@ -367,10 +365,12 @@ func bareCommands(text string) (commands []string) {
 	return commands
 }
 
+// marked matches what a sentence marks as commands, and commands of other programs.
+var marked = regexp.MustCompile("`[^`]*`| '[^']*'|(gorun|mpirun|gdb) .*")
+
 // bareOptions returns the options in a sentence that does not mark them.
 func bareOptions(text string) (options []string) {
-	text = regexp.MustCompile("`[^`]*`| '[^']*'|(gorun|mpirun|gdb) .*").ReplaceAllString(text, "")
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(marked.ReplaceAllString(text, "")) {
 		if word = strings.Trim(word, "(),;:."); strings.HasPrefix(word, "-") && len(word) > 1 {
 			options = append(options, word)
 		}

@@ -88,15 +88,19 @@ func (o object) MarshalJSON() ([]byte, error) {
 
 // schemas generates the schemas of Go types. The comments of fields are their descriptions.
 type schemas struct {
-	root     string
-	names    map[reflect.Type]string
-	order    []reflect.Type // of names
-	comments map[string]string
+	sources
+	names map[reflect.Type]string
+	order []reflect.Type // of names
 }
 
-func newSchemas(t *testing.T) *schemas {
-	return &schemas{root: testneeds.Repository(t), names: map[reflect.Type]string{}, comments: map[string]string{}}
+// sources has what the sources say about Go types.
+type sources struct {
+	root     string
+	comments map[string]string
+	fields   map[reflect.Type][]field
 }
+
+func (s sources) schemas() *schemas { return &schemas{sources: s, names: map[reflect.Type]string{}} }
 
 // field is a field of a JSON object.
 type field struct {
@@ -106,7 +110,11 @@ type field struct {
 }
 
 // fieldsOf returns the fields of a struct, with those of embedded structs.
-func (s *schemas) fieldsOf(typ reflect.Type) (list []field) {
+func (s sources) fieldsOf(typ reflect.Type) (list []field) {
+	if list = s.fields[typ]; list != nil {
+		return slices.Clip(list)
+	}
+	defer func() { s.fields[typ] = list }()
 	keys := map[string]string{} // by Go name
 	var comment string
 	for f := range typ.Fields() {
@@ -169,7 +177,7 @@ func indirect(typ reflect.Type) reflect.Type {
 }
 
 // commentOf returns the comment above a field of a struct, or else behind it.
-func (s *schemas) commentOf(typ reflect.Type, name string) string {
+func (s sources) commentOf(typ reflect.Type, name string) string {
 	dir := strings.TrimPrefix(typ.PkgPath(), "gorun/")
 	if dir == "main" {
 		dir = "cmd/gorun"
@@ -188,7 +196,7 @@ func (s *schemas) commentOf(typ reflect.Type, name string) string {
 	return s.comments[dir+"."+typ.Name()+"."+name]
 }
 
-func (s *schemas) addComments(dir string, n ast.Node) bool {
+func (s sources) addComments(dir string, n ast.Node) bool {
 	spec, isType := n.(*ast.TypeSpec)
 	if !isType {
 		return true
@@ -313,9 +321,10 @@ func (s *schemas) document(kind string, fields any) object {
 // TestDocsJSON keeps docs/reference/schema and docs/reference/json.md equal to the types.
 func TestDocsJSON(t *testing.T) {
 	reference := filepath.Join(testneeds.Repository(t), "docs", "reference")
-	files := map[string]string{"json.md": jsonPage(newSchemas(t))}
+	s := sources{testneeds.Repository(t), map[string]string{}, map[reflect.Type][]field{}}
+	files := map[string]string{"json.md": jsonPage(s.schemas())}
 	for _, d := range documents {
-		text, err := json.MarshalIndent(newSchemas(t).document(d.kind, d.fields), "", "  ")
+		text, err := json.MarshalIndent(s.schemas().document(d.kind, d.fields), "", "  ")
 		require.NoError(t, err)
 		files["schema/"+d.kind+".json"] = string(text) + "\n"
 	}

@@ -52,18 +52,23 @@ func optionTable(b *strings.Builder, g Group, commands []*cli.Command, known anc
 	seen := map[string]bool{}
 	row := func(o *Option, in string) {
 		text := fmt.Sprintf("%s | %s | %s | %s |\n", spellings(o), in, code(o.Variables()), cell(o.Help))
-		if o.Group == g && !seen[text] {
+		if !seen[text] {
 			b.WriteString("| " + known.of(allSpellings(o)...) + text)
 			seen[text] = true
 		}
 	}
 	all := &Line{tables: slices.Concat(Gorun.tables, []table{perNodeTable, mpirunTable, mpiexecTable, launchTable})}
 	for o := range all.options {
-		row(o, knownBy(o))
+		if o.Group == g {
+			row(o, knownBy(o))
+		}
 	}
 	for _, c := range commands {
 		for _, f := range c.Flags {
 			f := f.(*Flag)
+			if f.Group != g {
+				continue
+			}
 			of := Gorun.exact(Spelling(f.Name()))
 			if shared := f.Hidden || of != nil && of.Help == f.Help; !shared && letters[c.Name] != "" {
 				row(f.Option, letters[c.Name])
