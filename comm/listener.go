@@ -18,7 +18,7 @@ func checkStore(conn net.Conn) error {
 	if server.Addr().Unmap() != local.Addr().Unmap() && !server.Addr().IsLoopback() {
 		return nil
 	}
-	sockets, err := peersocket.ReadTables("self")
+	sockets, err := peersocket.Listeners()
 	if err != nil {
 		return err
 	}

@@ -27,17 +27,12 @@ const (
 // ListNamed lists the unix sockets of this network namespace that are bound to an abstract name with a prefix, and
 // neither listen nor are connected. It omits sockets without a known owner, as before Linux 5.3.
 func ListNamed(prefix string) (found []Named, err error) {
-	var n netlink
-	defer n.close()
-	if err := n.open(unix.NETLINK_SOCK_DIAG); err != nil {
-		return nil, err
-	}
 	request := make([]byte, unix.NLMSG_HDRLEN+unixRequest)
 	body := request[unix.NLMSG_HDRLEN:]
 	body[0] = unix.AF_UNIX
 	binary.NativeEndian.PutUint32(body[4:], 1<<tcpClose)
 	binary.NativeEndian.PutUint32(body[12:], showName|showUID)
-	err = n.list(request, func(body []byte) {
+	err = list(request, func(body []byte) {
 		if s, ok := parseUnix(body); ok && strings.HasPrefix(s.Name, prefix) {
 			found = append(found, s)
 		}

@@ -76,7 +76,12 @@ func (n *netlink) query(kind uint16, request, into []byte) ([]byte, error) {
 }
 
 // list sends a request for sockets and calls use for the body of each.
-func (n *netlink) list(request []byte, use func(body []byte)) error {
+func list(request []byte, use func(body []byte)) error {
+	var n netlink
+	defer n.close()
+	if err := n.open(unix.NETLINK_SOCK_DIAG); err != nil {
+		return err
+	}
 	if err := n.send(sockDiagByFamily, unix.NLM_F_DUMP, request); err != nil {
 		return err
 	}
@@ -127,28 +132,55 @@ func attributes(list []byte) iter.Seq2[uint16, []byte] {
 // sockDiagInfo is INET_DIAG_INFO, the attribute with struct tcp_info.
 const sockDiagInfo = 2
 
-// Traffic counts the bytes that the TCP sockets of this network namespace have received, and sent with success, by
-// inode. IPv4 and IPv6 are asked for one after the other; ends that lie on this host count twice.
-func Traffic() (map[uint64]int64, error) {
-	var n netlink
-	defer n.close()
-	if err := n.open(unix.NETLINK_SOCK_DIAG); err != nil {
-		return nil, err
-	}
-	bytes := map[uint64]int64{}
+// listTCP calls use for the TCP sockets of this network namespace in some states, with the attributes of extensions.
+// IPv4 and IPv6 are asked for one after the other.
+func listTCP(states uint32, extensions byte, use func(body []byte)) error {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		request := make([]byte, unix.NLMSG_HDRLEN+diagRequest)
 		b := request[unix.NLMSG_HDRLEN:]
-		b[0], b[1], b[2] = family, unix.IPPROTO_TCP, 1<<(sockDiagInfo-1)
-		binary.NativeEndian.PutUint32(b[4:], ^uint32(1<<unix.BPF_TCP_TIME_WAIT|1<<unix.BPF_TCP_LISTEN))
-		err := n.list(request, func(body []byte) {
+		b[0], b[1], b[2] = family, unix.IPPROTO_TCP, extensions
+		binary.NativeEndian.PutUint32(b[4:], states)
+		err := list(request, func(body []byte) {
 			if len(body) >= diagAnswer {
-				bytes[uint64(binary.NativeEndian.Uint32(body[answerInode:]))] += parseTraffic(body[diagAnswer:])
+				use(body)
 			}
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
+	}
+	return nil
+}
+
+// Listeners lists the TCP sockets of this network namespace that listen. Without netlink it lists all sockets, which
+// takes milliseconds: the kernel looks through its table of connections, which is large on a large machine.
+func Listeners() (found []Socket, err error) {
+	err = listTCP(1<<unix.BPF_TCP_LISTEN, 0, func(body []byte) {
+		s := Socket{State: unix.BPF_TCP_LISTEN, Owner: ownerIn(body)}
+		id := body[answerID:]
+		address := netip.AddrFrom16([16]byte(id[4:]))
+		if body[0] == unix.AF_INET {
+			address = netip.AddrFrom4([4]byte(id[4:]))
+		}
+		s.Local = netip.AddrPortFrom(address.Unmap(), binary.BigEndian.Uint16(id))
+		found = append(found, s)
+	})
+	if err != nil {
+		return ReadTables("self")
+	}
+	return found, nil
+}
+
+// Traffic counts the bytes that the TCP sockets of this network namespace have received, and sent with success, by
+// inode. Ends that lie on this host count twice.
+func Traffic() (map[uint64]int64, error) {
+	bytes := map[uint64]int64{}
+	const states = ^uint32(1<<unix.BPF_TCP_TIME_WAIT | 1<<unix.BPF_TCP_LISTEN)
+	err := listTCP(states, 1<<(sockDiagInfo-1), func(body []byte) {
+		bytes[ownerIn(body).Inode] += parseTraffic(body[diagAnswer:])
+	})
+	if err != nil {
+		return nil, err
 	}
 	return bytes, nil
 }
@@ -251,15 +283,18 @@ func parseDiag(body, id []byte) (Owner, error) {
 	if len(body) < diagAnswer {
 		return Owner{}, fmt.Errorf("the kernel answered %d bytes about a socket", len(body))
 	}
-	owner := Owner{
-		UID:   int(binary.NativeEndian.Uint32(body[answerUID:])),
-		Inode: uint64(binary.NativeEndian.Uint32(body[answerInode:])),
-	}
-	found := body[answerID:][:addresses]
+	owner, found := ownerIn(body), body[answerID:][:addresses]
 	if owner.Inode == 0 || !sameEnds(found, id[:addresses]) {
 		return Owner{}, ErrUnknown
 	}
 	return owner, nil
+}
+
+func ownerIn(body []byte) Owner {
+	return Owner{
+		UID:   int(binary.NativeEndian.Uint32(body[answerUID:])),
+		Inode: uint64(binary.NativeEndian.Uint32(body[answerInode:])),
+	}
 }
 
 // sameEnds compares ports and addresses; the kernel returns IPv4 addresses of IPv6 sockets in either form.

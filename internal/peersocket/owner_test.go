@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -121,6 +122,24 @@ func TestOwner(t *testing.T) {
 				require.True(t, byDiag.Trusted())
 			}
 		})
+	}
+}
+
+func TestListeners(t *testing.T) {
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
+		l, err := net.Listen("tcp", at)
+		require.NoError(t, err)
+		defer l.Close()
+		found, err := Listeners()
+		require.NoError(t, err)
+		all, err := ReadTables("self")
+		require.NoError(t, err)
+		here := func(s Socket) bool {
+			return s.State == unix.BPF_TCP_LISTEN && int(s.Local.Port()) == l.Addr().(*net.TCPAddr).Port
+		}
+		i, j := slices.IndexFunc(found, here), slices.IndexFunc(all, here)
+		all[j].Remote = netip.AddrPort{}
+		require.Equal(t, all[j], found[i])
 	}
 }
 

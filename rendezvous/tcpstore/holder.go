@@ -37,7 +37,7 @@ func Holder(port int) (pid int, name string, ok bool) {
 // listening returns the sockets that listen on a port, as /proc names them.
 func listening(port int) map[string]bool {
 	links := map[string]bool{}
-	sockets, _ := peersocket.ReadTables("self")
+	sockets, _ := peersocket.Listeners()
 	for _, s := range sockets {
 		if s.State == unix.BPF_TCP_LISTEN && int(s.Local.Port()) == port {
 			links[fmt.Sprintf("socket:[%d]", s.Inode)] = true
