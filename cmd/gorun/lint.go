@@ -282,7 +282,7 @@ func (l *lintReport) text(findingsOnly bool) string {
 		found = show.Count(warnings, "warning") + " in"
 	case notes > 0:
 		found = show.Count(notes, "note") + " in"
-	case l.settings != nil:
+	case len(l.settings) > 0:
 		names = " (" + printable.Text(strings.Join(l.names(), ", ")) + ")"
 	}
 	text := fmt.Sprintf("%s %s%s; compared with %s", found, show.Count(len(l.settings), "setting"), names,

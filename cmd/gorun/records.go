@@ -252,12 +252,15 @@ type pastJobs struct {
 func (r *jobsRequest) psAll() error {
 	past := pastJobs{[]pastJob{}}
 	rows := [][]string{{"JOB", "STARTED", "TIME", "OUTCOME", "COMMAND"}}
+	table := jobTable{show.Style(r.stdout)}
+	outcomes := table
+	outcomes.Width /= 3 // leaves room for commands
 	for _, rec := range record.List(recordsDir()) {
 		j := newPastJob(rec)
 		past.Jobs = append(past.Jobs, j)
 		rows = append(rows, []string{
-			j.ID, j.Began.Local().Format(quarantine.TimeFormat), tookText(rec), printable.Text(j.Outcome),
-			printable.Text(shellwords.Join(j.Command)),
+			j.ID, j.Began.Local().Format(quarantine.TimeFormat), tookText(rec),
+			outcomes.clip(printable.Text(j.Outcome)), printable.Text(shellwords.Join(j.Command)),
 		})
 	}
 	if r.JSON {
@@ -267,7 +270,7 @@ func (r *jobsRequest) psAll() error {
 		r.notify("there are no records of jobs")
 		return nil
 	}
-	return r.printLines(jobTable{show.Style(r.stdout)}.lines(rows))
+	return r.printLines(table.lines(rows))
 }
 
 // pastLogs prints the last lines of a job that has ended.
@@ -280,7 +283,7 @@ func (r *jobsRequest) pastLogs() error {
 	if _, err := recordLine(rec, "printed", &printed); err != nil {
 		return err
 	}
-	out := bufio.NewWriter(r.stdout)
+	out, silent := bufio.NewWriter(r.stdout), true
 	for i, line := range printed.Lines {
 		later := 0 // of the same stream
 		for _, other := range printed.Lines[i+1:] {
@@ -292,7 +295,11 @@ func (r *jobsRequest) pastLogs() error {
 		if (r.stream == 0 || r.stream == line.Stream) && (r.Rank == nil || *r.Rank == line.Rank) &&
 			(r.Tail == nil || later < *r.Tail) {
 			r.printLogLine(out, line)
+			silent = false
 		}
+	}
+	if silent {
+		r.notify("the record of job " + rec.ID + " has no such output: see the files of --log-dir, if the job had any")
 	}
 	return out.Flush()
 }

@@ -73,7 +73,8 @@ func runJob(inv dialect.Invocation) int {
 		go stopWith(inv.StopWith)
 	}
 	jobSignals := signals(append(slices.Clip(inv.Spec.SignalsToHandle), inv.Spec.PreemptSignal))
-	hold.Signals([]os.Signal{unix.SignalNum(inv.Spec.PreemptSignal)}) // it may come before ranks run
+	// These may come before ranks run: a notice, and one for which Go's runtime would print its stacks.
+	hold.Signals([]os.Signal{unix.SignalNum(inv.Spec.PreemptSignal), syscall.SIGQUIT})
 	options.WholeProcess, options.HoldSignals = true, func() { hold.Signals(jobSignals) }
 	options.Signals = func(ch chan<- os.Signal) { signal.Notify(ch, jobSignals...); hold.Release(ch) }
 	result, err := launcher.Run(context.Background(), inv.Spec, options)

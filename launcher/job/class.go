@@ -85,7 +85,7 @@ var classesOfWords = []struct{ words, class string }{
 	{": key exchange: ", classNode},
 	{": copy: ", classNode},
 	{"lost the agent", classNode},
-	{" ranks need at least ", classNode},
+	{" must be at least ", classNode},
 	{"limit of ", classNode},
 	{" ended before all agents connected", classScheduler},
 	{"which started the agents, has ended", classScheduler},

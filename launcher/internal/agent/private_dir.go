@@ -23,6 +23,8 @@ type privateDir struct {
 	dir  string     // "": not needed
 	mu   sync.Mutex // guards root
 	root *os.Root   // nil: not made
+
+	complain sync.Once // about missing error files
 }
 
 // keyName is the name of the file with the job's key.
@@ -52,7 +54,10 @@ func (j *job) makePrivateDir() (err error) {
 // prepareErrorFiles makes the directory of error files.
 func (j *job) prepareErrorFiles() {
 	if err := j.makePrivateDir(); err != nil {
-		j.agent.notice("cannot create error files for ranks, so reports lack Python exceptions: %v", err)
+		j.privateDir.complain.Do(func() {
+			j.agent.notice("cannot create error files for ranks, so reports lack Python exceptions: %v; set TMPDIR to a "+
+				"writable directory", err)
+		})
 	}
 }
 

@@ -300,7 +300,7 @@ func (d *disk) incomplete() error {
 	case others == 0:
 		return fmt.Errorf("log %s is incomplete: %w", printable.Text(first.path), first.err)
 	}
-	return fmt.Errorf("log %s and %d others are incomplete: %w", printable.Text(first.path), others, first.err)
+	return fmt.Errorf("log %s and %d more are incomplete: %w", printable.Text(first.path), others, first.err)
 }
 
 // closeFiles closes all files, before anything was queued.

@@ -303,7 +303,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	err := l.Close(t.Context())
-	require.EqualError(t, err, "log log/a and 2 others are incomplete: no space left on device")
+	require.EqualError(t, err, "log log/a and 2 more are incomplete: no space left on device")
 	assert.Equal(t, 2, failed.count(), "each cause once")
 	assert.ErrorIs(t, errors.Join(failed.errs...), unix.ENOSPC)
 	assert.ErrorIs(t, errors.Join(failed.errs...), unix.EDQUOT, "a network's disk tells at close")
@@ -336,7 +336,7 @@ func TestHangingDisk(t *testing.T) {
 		assert.Equal(t, []string{"a"}, failed.paths)
 		assert.ErrorIs(t, failed.errs[0], errStuck)
 		write(0, "four")
-		require.ErrorContains(t, l.Close(t.Context()), "log log/a and 1 others are incomplete: no progress for 10s")
+		require.ErrorContains(t, l.Close(t.Context()), "log log/a and 1 more are incomplete: no progress for 10s")
 		assert.Equal(t, 10, credits.of(0, Stdout))
 		assert.Equal(t, 5, credits.of(1, Stdout))
 
