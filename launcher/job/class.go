@@ -85,7 +85,7 @@ var classesOfWords = []struct{ words, class string }{
 	{": key exchange: ", classNode},
 	{": copy: ", classNode},
 	{"lost the agent", classNode},
-	{" must be at least ", classNode},
+	{" ranks need at least ", classNode},
 	{"limit of ", classNode},
 	{" ended before all agents connected", classScheduler},
 	{"which started the agents, has ended", classScheduler},

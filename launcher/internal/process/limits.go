@@ -54,6 +54,7 @@ func usersOpenFiles() *unix.Rlimit {
 
 // LimitError reports a limit that is too low for a job.
 type LimitError struct {
+	Ranks int
 	Limit string // name, with the command or file that sets it
 	Have  int    // current value
 	Used  int    // in use already
@@ -61,8 +62,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s must be at least %d for the ranks here: it is %d, and %d are in use", e.Limit, e.Need, e.Have,
-		e.Used)
+	return fmt.Sprintf("%d ranks need at least %d: %s is %d, and %d are in use", e.Ranks, e.Need, e.Limit, e.Have, e.Used)
 }
 
 // CheckLimits returns a *LimitError if this process's limits of open files or processes are too low for ranks more
@@ -112,7 +112,8 @@ func filesFor(ranks, perRank int) *LimitError {
 	}
 	need := len(open) + ranks*perRank + min(ranks+1, maxThreads)*(2+inFlight) + 1
 	return &LimitError{
-		Limit: "the hard limit of open files (ulimit -Hn)", Have: int(files.Max), Used: len(open), Need: need,
+		Ranks: ranks, Limit: "the hard limit of open files (ulimit -Hn)", Have: int(files.Max),
+		Used: len(open), Need: need,
 	}
 }
 
@@ -152,7 +153,7 @@ type taskLimit struct {
 func (l taskLimit) left() int { return l.most - l.used }
 
 func (l taskLimit) tooLow(ranks int) *LimitError {
-	return &LimitError{Limit: l.name, Have: l.most, Used: l.used, Need: l.used + ranks + spareTasks}
+	return &LimitError{Ranks: ranks, Limit: l.name, Have: l.most, Used: l.used, Need: l.used + ranks + spareTasks}
 }
 
 // taskLimits returns the limits of this process, tightest first. Limits that obviously leave enough may be missing.

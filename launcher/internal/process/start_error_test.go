@@ -151,7 +151,7 @@ func manyLaunched(t *testing.T, ranks, soft, hard string) string {
 
 func TestTooFewDescriptors(t *testing.T) {
 	out := manyLaunched(t, "64", "20", "64")
-	says := `the hard limit of open files \(ulimit -Hn\) must be at least 2\d\d for the ranks here: it is 64, and \d+ are `
+	says := `64 ranks need at least 2\d\d: the hard limit of open files \(ulimit -Hn\) is 64, and \d+ are in use`
 	assert.Regexp(t, `check: `+says, out)
 	assert.Regexp(t, `start: start rank \d+: (open standard streams|clone): too many open files: `+says, out)
 	assert.Contains(t, manyLaunched(t, "8", "20", "64"), "check: <nil>\nstart: <nil>")
@@ -166,8 +166,8 @@ func TestTooFewProcesses(t *testing.T) {
 	launcher.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
 	out, err := launcher.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	says := `the user's limit of processes \(ulimit -u\) must be at least \d+ for the ranks here: it is 40, and [1-9]\d?`
-	assert.Regexp(t, "^few: <nil>\nmany: "+says+" are in use\nfork: "+says+" are in use\n$", string(out))
+	says := `64 ranks need at least \d+: the user's limit of processes \(ulimit -u\) is 40, and [1-9]\d? are in use`
+	assert.Regexp(t, "^few: <nil>\nmany: "+says+"\nfork: "+says+"\n$", string(out))
 }
 
 func TestCgroupLimitIsTheTightest(t *testing.T) {
