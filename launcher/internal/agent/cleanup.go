@@ -27,6 +27,7 @@ func (j *job) finish(grace time.Duration) {
 // abandon ends the job because the head is lost, unless finish was called. Ranks have the grace period to end.
 func (j *job) abandon(grace time.Duration) {
 	j.ended.Do(func() {
+		j.display.hurryUp(grace)
 		if grace <= 0 {
 			j.kill()
 		}
@@ -54,9 +55,7 @@ func (j *job) end(grace time.Duration) {
 	}()
 	j.stdin.close()
 	reaped := process.Now()
-	if j.group != nil {
-		_ = j.group.Close() // orphans has the ranks that SIGKILL did not end
-	}
+	_ = j.group.Close() // orphans has the ranks that SIGKILL did not end
 	<-dismissed
 	if j.agent.cfg.Subreaper && process.HasChildren() || !j.removeCgroup() {
 		orphans = j.sweepReaped(grace, reaped)

@@ -67,10 +67,10 @@ func (d *display) end(rank, stream int) {
 	}
 }
 
-// hurryUp limits the wait for a blocked reader, as ranks were requested to end.
-func (d *display) hurryUp() {
+// hurryUp limits the wait for a blocked reader, as ranks were requested to end within a grace period.
+func (d *display) hurryUp(grace time.Duration) {
 	if d != nil {
-		time.AfterFunc(hurryDelay, d.hurry)
+		time.AfterFunc(grace+hurryDelay, d.hurry)
 	}
 }
 

@@ -62,8 +62,8 @@ type startGate struct {
 	closed bool // guarded by the mutex
 }
 
-// processes are the ranks' processes and what controls them. newJob sets guard, and startRanks the others before
-// it starts a rank; later they are only read. Their methods are safe for concurrent use.
+// processes are the ranks' processes and what controls them. newJob sets guard and group, and startRanks the others
+// before it starts a rank; later they are only read. Their methods are safe for concurrent use.
 type processes struct {
 	guard       *guard
 	group       *process.Group
@@ -83,7 +83,7 @@ type jobFiles struct {
 	dumps      []string // the ranks' variables for PyTorch's flight recorder
 }
 
-// flow is the ranks' input and output. newJob sets stdin and startRanks credit; all is safe for concurrent use.
+// flow is the ranks' input and output. It is safe for concurrent use.
 type flow struct {
 	stdin   *stdin
 	credit  *credit
@@ -122,6 +122,8 @@ func newJob(a *Agent, s wire.Start) *job {
 	j.hurry = make(chan struct{})
 	j.hurryUp = sync.OnceFunc(func() { close(j.hurry) })
 	j.startDone, j.guard, j.signals.engine = make(chan struct{}), newGuard(), &a.engine
+	j.group = process.NewGroup(sink{j})
+	j.credit = newCredit(s.Window, j.group)
 	j.addRanks(s.Ranks, s.Apps)
 	j.display = j.newDisplay()
 	if s.MPI.Offered {

@@ -2,13 +2,16 @@ package agent
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/spec"
+	"gorun/launcher/internal/stacks"
 	"gorun/launcher/internal/wire"
 )
 
@@ -35,6 +38,10 @@ func TestSpawnedRanksThatHaveEnded(t *testing.T) {
 	assert.Zero(t, j.endings.exited)
 	j.endings.mu.Unlock()
 	assert.True(t, j.open.await(0))
+	main, err := process.Describe(os.Getpid())
+	require.NoError(t, err)
+	seen := &inspection{Activity: spec.Activity{Rank: 10}, main: main, program: stacks.Go}
+	assert.Nil(t, j.newStackQuery(seen), "an inspection began before it had ended")
 }
 
 // A rank that has left a process in its session is not reaped, so that a sweep finds the process.

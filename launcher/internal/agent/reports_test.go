@@ -1,12 +1,17 @@
 package agent
 
 import (
+	"bytes"
+	"io"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
@@ -55,6 +60,49 @@ func TestExitIsReportedBeforeOthersMissTheRank(t *testing.T) {
 	j.mpi.rankEnded(0)
 	assert.Equal(t, wire.TypeEnded, (<-received).Type)
 	assert.Equal(t, wire.TypeExchange, (<-received).Type)
+}
+
+// idleJob returns a job with one rank that nobody has started yet.
+func idleJob(cfg Config) *job {
+	_, side := reach.Local()
+	j := newJob(&Agent{link: side, cfg: cfg}, wire.Start{
+		Window: 1, Ranks: make([]wire.Row, 1), Apps: make([]spec.App, 1), Stdio: wire.Stdio{Piped: []int{0}},
+	})
+	j.guard.skipStart()
+	return j
+}
+
+// Frames may come before the goroutine that starts the ranks has run.
+func TestFramesBeforeTheStart(t *testing.T) {
+	for _, m := range []wire.Message{&wire.Credit{Stream: 1, Bytes: 1}, &wire.Resize{}} {
+		text, err := wire.Encode(m)
+		require.NoError(t, err)
+		f, err := wire.NewReader(bytes.NewReader(text)).Read()
+		require.NoError(t, err)
+		require.NoError(t, idleJob(Config{}).handle(f))
+	}
+}
+
+// No goroutine waits for input after the end.
+func TestInputAfterTheEnd(t *testing.T) {
+	j := idleJob(Config{})
+	close(j.startDone)
+	j.finish(0)
+	require.NoError(t, j.stdin.write(0, []byte("late")))
+	require.Empty(t, j.stdin.feeds)
+}
+
+// A reader of this process's output that is stuck does not keep a node whose head is lost.
+func TestStuckReaderWithoutHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		out := output.Destination{W: w}
+		j := idleJob(Config{Display: &Display{Console: output.Config{Stdout: out, Stderr: out}}})
+		close(j.startDone)
+		j.display.Write(0, output.Stdout, []byte("unread"))
+		j.abandon(maxLostGrace)
+		require.NoError(t, r.Close())
+	})
 }
 
 // A host file may be on a file server that does not answer. The end of the job does not wait for it.

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
@@ -27,8 +26,6 @@ func growableJob(t *testing.T) (*job, <-chan wire.Frame) {
 		Ranks: []wire.Row{{Process: spec.Process{Rank: 0}}}, Apps: []spec.App{{}},
 	})
 	j.guard.skipStart()
-	j.group = process.NewGroup(sink{j})
-	j.credit = newCredit(j.start.Window, j.group)
 	close(j.startDone)
 	received := make(chan wire.Frame, 1<<10)
 	go func() {

@@ -70,7 +70,7 @@ func (j *job) signal(s spec.Signal) {
 	}
 	if ends {
 		j.signals.requestEnd()
-		j.display.hurryUp()
+		j.display.hurryUp(0)
 		if j.signals.starting == 0 && j.signals.engine.has(s.Number) {
 			return
 		}
@@ -187,7 +187,7 @@ func (j *job) kill() {
 	defer j.signals.mu.Unlock()
 	j.signals.killed.Store(true)
 	j.signals.requestEnd()
-	j.display.hurryUp()
+	j.display.hurryUp(0)
 	j.deliver(spec.Signal{Number: syscall.SIGKILL, Group: true}, j.rows())
 	if !j.killSweep.Swap(true) {
 		t := j.sessions() // without Known: ranks being started would be mistaken for orphans

@@ -106,8 +106,9 @@ func (a *Agent) firstError() (first *spec.Exit) {
 	if a.job == nil {
 		return nil
 	}
-	for _, row := range a.job.rows() {
-		e := a.job.rank(row.Rank).end.Load()
+	now := a.job.roster.Load()
+	for _, row := range now.rows {
+		e := now.ranks[row.Rank].end.Load()
 		if e != nil && len(e.ErrorFile) > 0 && (first == nil || e.RaisedAt.Before(first.RaisedAt)) {
 			first = e
 		}

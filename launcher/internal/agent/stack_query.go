@@ -46,7 +46,8 @@ func (j *job) queryStacks(list []*inspection) (flush func()) {
 
 // newStackQuery prepares a query; nil: no answer can be expected.
 func (j *job) newStackQuery(l *inspection) *stackQuery {
-	if l.main.PID == 0 || len(l.Stack) > 0 {
+	r := j.rank(l.Rank)
+	if r == nil || l.main.PID == 0 || len(l.Stack) > 0 { // reaped
 		return nil
 	}
 	sig, ok := stacks.DumpSignal(l.main.PID, l.program)
@@ -56,7 +57,6 @@ func (j *job) newStackQuery(l *inspection) *stackQuery {
 	if err := l.main.PreventCore(); sig == syscall.SIGABRT && err != nil {
 		return nil
 	}
-	r := j.rank(l.Rank)
 	q := &stackQuery{job: j, rank: r, main: l.main, signal: sig, files: j.redirectedTo(r)}
 	for stream := range q.answers {
 		q.answers[stream].Program = l.program
@@ -215,7 +215,7 @@ type logTail struct {
 
 // redirectedTo returns the ends of the files that a rank writes itself.
 func (j *job) redirectedTo(r *rank) (files []*logTail) {
-	if j.logs == nil {
+	if j.logs == nil || r.row.Spawned {
 		return nil
 	}
 	for _, stream := range []int{output.Stdout, output.Stderr} {

@@ -73,8 +73,6 @@ func (j *job) spawn() {
 
 // startRanks makes everything that must exist before the ranks, and starts them.
 func (j *job) startRanks() (err error) {
-	j.group = process.NewGroup(sink{j})
-	j.credit = newCredit(j.start.Window, j.group)
 	if j.refused != nil {
 		return j.refused
 	}

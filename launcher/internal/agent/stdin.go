@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 
@@ -12,9 +11,10 @@ import (
 // stdin passes input frames to ranks, with a goroutine per rank, so that a rank that does not read blocks no other. The
 // head sends only as much as it has credit for. It is safe for concurrent use.
 type stdin struct {
-	job   *job
-	mu    sync.Mutex
-	feeds map[int]*feed
+	job    *job
+	mu     sync.Mutex // guards all below
+	feeds  map[int]*feed
+	closed bool
 }
 
 // feed is the input of one rank, guarded by stdin.mu.
@@ -43,7 +43,10 @@ func (s *stdin) write(rank int, p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.feeds[rank]
-	if f == nil {
+	switch {
+	case s.closed:
+		return nil
+	case f == nil:
 		f = &feed{}
 		f.more.L = &s.mu
 		s.feeds[rank] = f
@@ -74,10 +77,7 @@ func (s *stdin) next(f *feed) []byte {
 // feed writes to one rank until its input ends or the rank closes it.
 func (s *stdin) feed(rank int, f *feed) {
 	<-s.job.startDone
-	var w io.WriteCloser
-	if s.job.group != nil {
-		w = s.job.group.Stdin(rank)
-	}
+	w := s.job.group.Stdin(rank)
 	if w == nil { // not started
 		return
 	}
@@ -92,6 +92,7 @@ func (s *stdin) feed(rank int, f *feed) {
 func (s *stdin) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	for _, f := range s.feeds {
 		f.ended = true
 		f.more.Signal()
