@@ -138,7 +138,7 @@ func (h *head) nodeFault(f *fault) func() {
 	}
 	m := &wire.Signal{Signal: faultSignals[f.spec.Kind], Agent: true}
 	if f.spec.Kind == "kill-node" {
-		m.Ranks = h.plan.Load().Nodes[n.number].Ranks
+		m.Ranks = h.plan.Load().Nodes[slices.Index(h.nodes, n)].Ranks
 	}
 	return func() { _ = n.link.Send(m) }
 }

@@ -27,7 +27,7 @@ func (s *session) connect(ctx context.Context) error {
 		return err
 	}
 	byEngine := s.spec.StartedByEngine()
-	if len(list) == 1 && s.nodes[0].host.Here {
+	if len(list) == 1 && s.nodes[0].host.Here && s.left == nil {
 		s.nodes[0].name = "this host"
 		s.serveLocally(s.nodes[0])
 		return nil

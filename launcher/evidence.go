@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,13 +61,13 @@ func (h *head) collectHang(hang *job.Hang) {
 	}
 	h.evidence.collected.Store(h.spec.OnHang != job.HangReport)
 	list, silent := h.queries.ask(context.Background(), h, queryDumps)
-	answers := h.ras
+	status, known := h.rasStatus(h.ras)
 	h.collect(func(c collection) {
 		c.known()
 		c.nodes(list, silent)
 		c.lines("stacks.txt", job.DescribeActivity(hang.Ranks), "")
 		c.lines("nccl.txt", hang.NCCL, "")
-		if status, known := h.rasStatus(answers); known {
+		if known {
 			c.data("nccl.json", status)
 		}
 	})
@@ -175,7 +176,7 @@ func (c collection) nodes(answers []answer[wire.Used], silent []string) {
 					continue
 				}
 			} else {
-				name = strings.ReplaceAll(c.plan.Load().Nodes[a.node.number].Name, "/", "_") + "-" + name
+				name = strings.ReplaceAll(c.plan.Load().Nodes[slices.Index(c.head.nodes, a.node)].Name, "/", "_") + "-" + name
 			}
 			c.file(name, f.Text, f.Error)
 		}

@@ -5,9 +5,24 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
+
+// Queries of an attempt that has ended go on while nodes get their numbers in the next one.
+func TestQueryOfAnAttemptThatHasEnded(t *testing.T) {
+	h, _ := growingHead(t)
+	answers := make(chan answer[wire.Used], len(h.nodes))
+	for i, n := range h.nodes {
+		n.number = 2 - i
+		answers <- answer[wire.Used]{n, wire.Used{Ranks: []wire.RankUsage{{Activity: spec.Activity{Rank: i}}}}}
+	}
+	list, silent := collect(t.Context(), h, answers)
+	assert.Empty(t, silent)
+	assert.Len(t, h.usages(list), 2)
+	metrics{}.addNodes(h, list)
+}
 
 // What is not known is left out.
 func TestExposedNodes(t *testing.T) {

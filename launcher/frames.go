@@ -162,7 +162,7 @@ func (h *head) startFailedEvent(n *node, s wire.StartFailed) job.StartFailed {
 // hasRank reports whether a rank belongs to a node.
 func (h *head) hasRank(n *node, rank int) bool {
 	p := h.plan.Load()
-	return rank >= 0 && rank < len(p.Ranks) && p.Ranks[rank].Node == n.number
+	return rank >= 0 && rank < len(p.Ranks) && h.nodes[p.Ranks[rank].Node] == n
 }
 
 // hasProc reports whether a process of a world belongs to a node.

@@ -29,8 +29,8 @@ func (h *head) openHeadLogs() (*headLogs, error) {
 		return nil, nil
 	}
 	x := &headLogs{head: h}
-	for _, n := range h.nodes {
-		logs, err := x.open(n)
+	for number := range h.nodes {
+		logs, err := x.open(number)
 		if err != nil {
 			x.close(context.Background())
 			return nil, failure(printable.Error(err))
@@ -40,12 +40,12 @@ func (h *head) openHeadLogs() (*headLogs, error) {
 	return x, nil
 }
 
-func (x *headLogs) open(n *node) (*output.Logs, error) {
+func (x *headLogs) open(number int) (*output.Logs, error) {
 	h := x.head
-	plan := h.logPlan(n)
+	plan := h.logPlan(number)
 	plan.Template, _ = output.ParseTemplate(h.spec.Output.Template) // checkOutput has checked it
 	plan.Show = localRankFilter(h.spec.Output.ShowLocalRanks)
-	plan.Consumed = func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) }
+	plan.Consumed = func(_, stream, bytes int) { h.credits[number].consumed(stream, bytes) }
 	plan.Failed = func(path string, err error) {
 		h.settings.notify(fmt.Sprintf("log file %s is incomplete from here on: %v", path, err))
 	}
@@ -53,17 +53,17 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 }
 
 // logPlan describes the log files of a node's ranks, whoever writes them.
-func (h *head) logPlan(n *node) output.LogPlan {
+func (h *head) logPlan(number int) output.LogPlan {
 	p := h.plan.Load()
-	l := p.LogsOf(n.number)
+	l := p.LogsOf(number)
 	plan := output.LogPlan{
 		Digits: len(strconv.Itoa(len(p.Ranks) - 1)), RunDir: l.Base, Attempt: p.Attempt,
 		Tee: both(l.Redirect, l.Tee), StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr,
 	}
-	for _, rank := range p.Nodes[n.number].Ranks {
+	for _, rank := range p.Nodes[number].Ranks {
 		info := rankInfo(p, &p.Ranks[rank])
 		if h.logsHere() {
-			info.Host = n.name
+			info.Host = h.nodes[number].name
 		}
 		plan.Ranks = append(plan.Ranks, info)
 	}

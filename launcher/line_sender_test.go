@@ -7,8 +7,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/job"
 	"gorun/launcher/registry"
 )
+
+// The next attempt may have fewer ranks than the one whose log files a client follows.
+func TestFollowedRankThatIsGone(t *testing.T) {
+	h := &head{}
+	h.plan.Store(&job.Plan{Ranks: make([]job.Rank, 1)})
+	files := logFiles{{rankStream{1, 1}, "rank 1's", nil}}
+	files.switchTo(h)
+	require.Equal(t, "rank 1's", files[0].name)
+}
 
 // A stream that is followed from its middle starts at a whole character. So does each piece of a line that is too
 // long to show at once.

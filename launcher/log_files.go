@@ -132,7 +132,7 @@ func (h *head) logFile(at rankStream) (name, elsewhere string) {
 			"add --tee 3 or --label always to keep its last lines"
 	}
 	if l := p.LogsOf(r.Node); l != nil && l.Files() && !r.Spawned {
-		name = h.logPlan(n).File(l.Dir, r.LocalRank, at.stream)
+		name = h.logPlan(r.Node).File(l.Dir, r.LocalRank, at.stream)
 		switch {
 		case name == "" || h.logs != nil || n.served != nil:
 			return name, ""
@@ -158,7 +158,10 @@ type logFile struct {
 // switchTo replaces the files by those of another attempt. A file that keeps its name stays open.
 func (files logFiles) switchTo(h *head) {
 	for _, f := range files {
-		name, _ := h.logFile(f.rankStream)
+		name := ""
+		if f.rank < len(h.plan.Load().Ranks) { // attempts may differ in their ranks
+			name, _ = h.logFile(f.rankStream)
+		}
 		if name == "" || name == f.name {
 			continue
 		}

@@ -74,17 +74,17 @@ func (l *monitor) scrape(ctx context.Context, path string) httpserver.Response {
 // progressSeen is when a scrape saw progress last.
 type progressSeen struct {
 	head  *head // of the attempt
-	nodes map[int]int64
+	nodes map[*node]int64
 	at    time.Time
 }
 
 func (p *progressSeen) update(h *head, answers []answer[wire.Used]) time.Duration {
 	if p.head != h {
-		*p = progressSeen{head: h, nodes: map[int]int64{}, at: time.Now()}
+		*p = progressSeen{head: h, nodes: map[*node]int64{}, at: time.Now()}
 	}
 	for _, a := range answers {
-		if n := a.node.number; p.nodes[n] != a.body.Progress {
-			p.nodes[n], p.at = a.body.Progress, time.Now()
+		if p.nodes[a.node] != a.body.Progress {
+			p.nodes[a.node], p.at = a.body.Progress, time.Now()
 		}
 	}
 	return time.Since(p.at)
@@ -137,8 +137,8 @@ func (l *monitor) measure(ctx context.Context, h *head) metrics {
 
 func (m metrics) addNodes(h *head, answers []answer[wire.Used]) {
 	p := h.plan.Load()
-	for _, n := range h.nodes {
-		place := []string{"node", strconv.Itoa(n.number), "host", p.Nodes[n.number].Name}
+	for i, n := range h.nodes {
+		place := []string{"node", strconv.Itoa(i), "host", p.Nodes[i].Name}
 		at := slices.IndexFunc(answers, func(a answer[wire.Used]) bool { return a.node == n })
 		m.addFlag("gorun_node_up", labels(place...), at >= 0)
 		if at < 0 {

@@ -20,6 +20,7 @@ import (
 	"gorun/launcher"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
+	"gorun/launcher/quarantine"
 	"gorun/launcher/registry"
 )
 
@@ -213,6 +214,22 @@ func (f *frozen) Close() error {
 	_ = f.WriteCloser.Close()
 	_ = f.wait()
 	return nil
+}
+
+// A job whose hosts are in quarantine but for this one goes on to look for them.
+func TestAloneBesideQuarantine(t *testing.T) {
+	s, file := specOf("wait", 1), filepath.Join(t.TempDir(), "hosts.json")
+	require.NoError(t, quarantine.Add(file, "node2", "it failed", time.Now().Add(time.Hour), time.Now()))
+	s.Hosts, s.MinNodes = []hosts.Host{{Name: "localhost", Here: true}, {Name: "node2"}}, 1
+	ctx, cancel := context.WithCancel(t.Context())
+	reach := launcher.WithReach(func(context.Context, hosts.Host) (io.ReadWriteCloser, error) {
+		cancel()
+		return nil, io.EOF
+	})
+	result, err := launcher.Run(ctx, own(t, s), with(reach, withOutput(io.Discard, io.Discard),
+		func(o *launcher.Options) { o.Quarantine = file }))
+	require.NoError(t, err)
+	assert.Equal(t, job.CauseCancelled, result.Cause)
 }
 
 func TestSilentNode(t *testing.T) {

@@ -18,22 +18,19 @@ type answer[T any] struct {
 // collect returns one answer of each node, in the nodes' order, and the names of nodes that are lost, or gave none
 // before ctx ended or the job was over.
 func collect[T any](ctx context.Context, h *head, answers <-chan answer[T]) (list []answer[T], silent []string) {
-	by := make([]*answer[T], len(h.nodes))
-	awaited, missing := make([]bool, len(by)), 0
-	for i, n := range h.nodes {
-		if awaited[i] = !n.isLost(); awaited[i] {
-			missing++
+	by, missing := map[*node]*answer[T]{}, map[*node]bool{}
+	for _, n := range h.nodes {
+		if !n.isLost() {
+			missing[n] = true
 		}
 	}
 	take := func(a answer[T]) {
-		if i := a.node.number; by[i] == nil {
-			by[i] = &a
-			if awaited[i] {
-				missing--
-			}
+		if by[a.node] == nil {
+			by[a.node] = &a
+			delete(missing, a.node)
 		}
 	}
-	for waiting := true; missing > 0 && waiting; {
+	for waiting := true; len(missing) > 0 && waiting; {
 		select {
 		case a := <-answers:
 			take(a)
@@ -43,14 +40,14 @@ func collect[T any](ctx context.Context, h *head, answers <-chan answer[T]) (lis
 			waiting = false
 		}
 	}
-	for missing > 0 && len(answers) > 0 { // they came before the end of the wait
+	for len(missing) > 0 && len(answers) > 0 { // they came before the end of the wait
 		take(<-answers)
 	}
-	for i, a := range by {
-		if a != nil {
+	for _, n := range h.nodes {
+		if a := by[n]; a != nil {
 			list = append(list, *a)
 		} else {
-			silent = append(silent, h.nodes[i].name)
+			silent = append(silent, n.name)
 		}
 	}
 	slices.Sort(silent)

@@ -57,6 +57,9 @@ func (h *head) rankOf(r *ras.Rank) int {
 func (h *head) rankAt(addr string, pid int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.sup.Done() {
+		return -1 // nodes get other numbers and addresses for the next attempt
+	}
 	for _, n := range h.nodes {
 		if addr != "" && !n.hasAddress(addr) {
 			continue

@@ -62,7 +62,7 @@ func (h *head) explainFailure(r *job.Result) {
 	switch rank := &p.Ranks[f.Rank]; {
 	case p.Logs == nil || !p.Logs.Files() || rank.Spawned:
 	case p.Logs.Named():
-		plan := h.logPlan(h.nodes[rank.Node])
+		plan := h.logPlan(rank.Node)
 		f.Log = cmp.Or(plan.File("", rank.LocalRank, cmp.Or(stream, output.Stderr)),
 			plan.File("", rank.LocalRank, output.Stdout), p.Logs.Base)
 	default:

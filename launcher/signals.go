@@ -151,7 +151,11 @@ func (s *session) forwardSignals(to chan<- syscall.Signal, over <-chan struct{})
 			}
 			select {
 			case to <- number:
-			case <-over:
+			case <-over: // it is for what comes next
+				select {
+				case s.signals.received <- sig:
+				default:
+				}
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorun/launcher/internal/spec"
@@ -61,7 +62,7 @@ func (h *head) checkHang() {
 
 // sighting is what nodes and ranks had done by a check.
 type sighting struct {
-	nodes map[int]wire.Used
+	nodes map[*node]wire.Used
 	ranks map[int]wire.RankUsage
 }
 
@@ -70,11 +71,10 @@ type sighting struct {
 func (h *head) sight() (signs []job.Signs, changed bool) {
 	answers, _ := h.queries.ask(context.Background(), h, querySigns)
 	before := h.sighted
-	h.sighted = sighting{nodes: map[int]wire.Used{}, ranks: map[int]wire.RankUsage{}}
+	h.sighted = sighting{nodes: map[*node]wire.Used{}, ranks: map[int]wire.RankUsage{}}
 	for _, a := range answers {
-		node := a.node.number
-		last, known := before.nodes[node]
-		h.sighted.nodes[node] = a.body
+		last, known := before.nodes[a.node]
+		h.sighted.nodes[a.node] = a.body
 		changed = changed || !known || last.Progress != a.body.Progress
 		seconds := max(a.body.At.Sub(last.At).Seconds(), 1e-3)
 		rate := func(from, to int64) int64 { return int64(float64(max(to-from, 0)) / seconds) }
@@ -149,7 +149,7 @@ func (h *head) lookAtStacks(signs []job.Signs) {
 	for _, a := range answers {
 		for _, g := range a.body.GPUs {
 			if g.Busy != nil {
-				busy[fmt.Sprint(a.node.number, g.PCI)] = *g.Busy
+				busy[fmt.Sprint(slices.Index(h.nodes, a.node), g.PCI)] = *g.Busy
 			}
 		}
 	}

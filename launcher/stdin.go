@@ -88,16 +88,13 @@ func (p *stdinPump) wait() bool {
 // count it.
 func (p *stdinPump) send(b []byte) {
 	p.mu.Lock()
+	defer p.mu.Unlock() // after the last frame, or that of the next attempt might come before
 	if p.closed {
-		p.mu.Unlock()
 		return
 	}
 	p.inFlight += len(b) * len(p.ranks)
 	for _, rank := range p.ranks {
 		p.inFlightOf[p.nodeOf(rank)] += len(b)
-	}
-	p.mu.Unlock()
-	for _, rank := range p.ranks {
 		_ = p.head.nodes[p.nodeOf(rank)].link.Stdin(rank, b) // else the job is over
 	}
 }

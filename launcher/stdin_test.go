@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,4 +25,18 @@ func TestLateInput(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, p.onCredit(h.nodes[0], wire.Credit{Bytes: len("first")}))
 	require.Error(t, p.onCredit(h.nodes[0], wire.Credit{Bytes: len("late")}))
+}
+
+// An attempt does not end while input is on its way: it would get into the next one.
+func TestInputAtTheEnd(t *testing.T) {
+	h, _ := growingHead(t)
+	h.stdio.Piped = []int{0}
+	r, w := io.Pipe()
+	h.nodes[0].link = wire.NewLink(duplex{Writer: w, close: func() {}})
+	p := h.newStdinPump()
+	go p.send([]byte("text"))
+	_, err := r.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.False(t, p.mu.TryLock())
+	require.NoError(t, r.Close())
 }
