@@ -66,6 +66,14 @@ func TestAnotherUserOfTheHostCannotChangeTheCopy(t *testing.T) {
 			"a name in /tmp", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " + plant("/tmp/gorun-12345/"),
 			"/dev/shm/gorun-12345/", "",
 		},
+		{
+			"another's sticky directory",
+			"mkdir -m 1777 /mnt/t && chown 12346 /mnt/t && unset HOME && export TMPDIR=/mnt/t", sticky, "",
+		},
+		{
+			"a sticky directory that can be replaced",
+			"mkdir -m 777 /mnt/g && mkdir -m 1777 /mnt/g/t && unset HOME && export TMPDIR=/mnt/g/t", sticky, "",
+		},
 		{"names in /tmp and /dev/shm", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " +
 			plant("/tmp/gorun-12345/") + " && " + plant("/dev/shm/gorun-12345/"), "", "/dev/shm/gorun-12345 or"},
 	} {
@@ -93,6 +101,7 @@ func TestAnotherUserOfTheHostCannotChangeWhatCopyBrings(t *testing.T) {
 		{"a directory of a group", shared, "/tmp/"},
 		{"a directory below one", shared + "/own && " + ann + "mkdir -m 700 /mnt/shared/own", "/tmp/"},
 		{"a sticky directory of a group", shared + " && chmod +t /mnt/shared", "/mnt/shared/"},
+		{"another's sticky directory", shared + " && chown 12346 /mnt/shared && chmod +t /mnt/shared", "/tmp/"},
 		{"ann's alone", shared + " && chmod g-w /mnt/shared", "/mnt/shared/"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
