@@ -185,18 +185,16 @@ type file struct {
 	Build
 }
 
-// fileSet is the content of one directory on a host. The content determines its key.
-type fileSet struct {
-	key   string // the directory's name
-	files []file
-}
+// String returns the form that the script reads and asks for.
+func (f file) String() string { return fmt.Sprintf("%s:%d:%x", f.name, f.Size, f.SHA256) }
 
-func newFileSet(version string, files []file) fileSet {
+// dirOf returns the name of the directory on a host with these files. The content determines it.
+func dirOf(version string, files []file) string {
 	hash := sha256.New()
 	for _, f := range files {
 		fmt.Fprintf(hash, "%s %x\n", f.name, f.SHA256)
 	}
-	return fileSet{key: dirName(version) + "-" + hex.EncodeToString(hash.Sum(nil)[:8]), files: files}
+	return dirName(version) + "-" + hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
 // dirName returns a version as part of a directory's name.
@@ -208,13 +206,4 @@ func dirName(version string) string {
 		return '_'
 	}, version)
 	return cmp.Or(strings.TrimLeft(name[:min(len(name), 64)], ".-"), "unknown")
-}
-
-// list returns the files in the form that the script reads, the program itself last.
-func (s fileSet) list() string {
-	words := make([]string, len(s.files))
-	for i, f := range s.files {
-		words[i] = fmt.Sprintf("%s:%d:%x", f.name, f.Size, f.SHA256)
-	}
-	return strings.Join(words, " ")
 }

@@ -65,8 +65,7 @@ func TestWhereTheCopyGoes(t *testing.T) {
 // A program that another user put at the path of a cached copy must never run.
 func TestCopyOfSomebodyElseIsNotUsed(t *testing.T) {
 	c := config(t, "where")
-	set := newFileSet(c.Program.Version, []file{{"gorun", c.Program.Builds[0]}})
-	dir := "/tmp/gorun-0/" + set.key
+	dir := "/tmp/gorun-0/" + dirOf(c.Program.Version, []file{{"gorun", c.Program.Builds[0]}})
 	s, err := Start(deadline(t),
 		apartFrom(t, "unset HOME && mkdir -p "+dir+
 			" && chown -R 12345 /tmp/gorun-0 && chmod 700 /tmp/gorun-0 && ln -s /bin/echo "+dir+"/gorun"), c)

@@ -5,9 +5,9 @@
 //
 //	head → host   the command line                 names the wanted program by its hash
 //	head ← host   MARK run                         the agent's frames follow
-//	          or  MARK need KEY                    waits for the files of that key, one after the other
-//	          or  MARK need KEY UNPACKER           may get them compressed for zstd or gzip
-//	head → host   for each file a line, SIZE [UNPACKER], and then as many bytes as that says
+//	          or  MARK need FILE                   waits for this file, with its size and hash; then for the next one
+//	          or  MARK need FILE UNPACKER          may get it compressed for zstd or gzip
+//	head → host   a line, SIZE [UNPACKER], and then as many bytes as that says
 //	head ← host   MARK run
 //	          or  MARK place DIR: REASON, MARK broken REASON, MARK bad CODE TEXT, MARK arch NAME, MARK missing
 //
@@ -61,7 +61,8 @@ func Start(ctx context.Context, host remote.Host, c Config) (*Stream, error) {
 type start struct {
 	*session
 	config Config
-	sets   []fileSet
+	files  []file // that it may ask for
+	total  int64  // bytes of those that it asked for
 }
 
 func (s *start) handle(word, text string) (done bool, err error) {
@@ -69,12 +70,12 @@ func (s *start) handle(word, text string) (done bool, err error) {
 	case "run":
 		return true, nil
 	case "need":
-		return false, s.sendSet(text)
+		return false, s.sendFile(text)
 	}
 	return false, s.refused(word, text)
 }
 
-// line returns the command line for the host, and collects the file sets that it may ask for.
+// line returns the command line for the host, and collects the files that it may ask for.
 func (s *start) line() (string, error) {
 	if err := s.checkTexts(); err != nil {
 		return "", err
@@ -137,38 +138,27 @@ func (s *start) builds(v *variables) (string, error) {
 	return strings.ReplaceAll(cases.String(), "; ;;", ";;"), nil
 }
 
-// choose writes the assignments that select a file set.
+// choose writes the assignments that select files, the program itself last.
 func (s *start) choose(cases *strings.Builder, files []file) {
-	set := newFileSet(s.config.Program.Version, files)
-	s.sets = append(s.sets, set)
-	cases.WriteString(`gr_k=` + set.key + `; gr_f="` + set.list() + `"; `)
+	s.files = append(s.files, files...)
+	list := strings.Trim(fmt.Sprint(files), "[]")
+	fmt.Fprintf(cases, `gr_k=%s; gr_f="%s"; `, dirOf(s.config.Program.Version, files), list)
 }
 
-// sendSet sends the files of a set, each after a line about it. The request is the set's key, and the host's unpacker
-// if it has one.
-func (s *start) sendSet(request string) error {
-	key, unpacker, _ := strings.Cut(request, " ")
-	i := slices.IndexFunc(s.sets, func(f fileSet) bool { return f.key == key })
+// sendFile sends a file after a line about it. The request is the file, and the host's unpacker if it has one.
+func (s *start) sendFile(request string) error {
+	name, unpacker, _ := strings.Cut(request, " ")
+	i := slices.IndexFunc(s.files, func(f file) bool { return f.String() == name })
 	if i < 0 {
-		return s.fail(remote.StepCopy, "unexpected request for "+key, nil)
+		return s.fail(remote.StepCopy, "unexpected request for "+name, nil)
 	}
-	var parcels []parcel
-	total := int64(0)
-	for _, f := range s.sets[i].files {
-		p, err := f.parcel(unpacker)
-		if err != nil {
-			return s.fail(remote.StepCopy, err.Error(), err)
-		}
-		parcels = append(parcels, p)
-		total += p.size
+	p, err := s.files[i].parcel(unpacker)
+	if err != nil {
+		return s.fail(remote.StepCopy, err.Error(), err)
 	}
-	s.report(remote.Progress{Step: remote.StepCopy, Total: total})
-	for _, p := range parcels {
-		// if the host does not take it, its next answer says why
-		_, _ = fmt.Fprintf(s.process, "%d %s\n", p.size, p.unpacker)
-		if err := s.sendParcel(p, total); err != nil {
-			return err
-		}
-	}
-	return nil
+	s.total += p.size
+	s.report(remote.Progress{Step: remote.StepCopy, Sent: s.sent, Total: s.total})
+	// if the host does not take it, its next answer says why
+	_, _ = fmt.Fprintf(s.process, "%d %s\n", p.size, p.unpacker)
+	return s.sendParcel(p, s.total)
 }

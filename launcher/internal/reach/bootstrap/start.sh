@@ -38,7 +38,6 @@ places place || exit 0
 trap drop 1 2 13 15
 gr_z=
 for gr_i in gzip zstd; do command -v $gr_i >/dev/null 2>&1 && gr_z=$gr_i; done
-say need $gr_k $gr_z
 
 # File $1, of $2 bytes with hash $3. Without sha256sum the length has to do, and is not to be that of the reserve.
 genuine() {
@@ -52,20 +51,20 @@ fi
 # Such a file comes after a line: how many bytes follow, for which unpacker. It is written over what was reserved. An unpacker notices
 # faults by its own checksum, and gorun by its hash when it is tried. gorun may be started already, as it was tried there. The threads
 # of zstd cost more than they save. One that does not know the option has none, and has read nothing yet.
-unpack() { [ $gr_z = zstd ] && zstd -q --no-asyncio -dc || $gr_z -dc; }
+unpack() { [ $gr_t = zstd ] && zstd -q --no-asyncio -dc || $gr_t -dc; }
 arrive() {
-read -r gr_l gr_z
-if [ "$gr_z" ]; then
-unpack 1<>"$gr_x/$1" || { echo "$gr_z cannot unpack what arrived of $1"; return 1; }
+read -r gr_l gr_t
+if [ "$gr_t" ]; then
+unpack 1<>"$gr_x/$1" || { echo "$gr_t cannot unpack what arrived of $1"; return 1; }
 else
 command -v sha256sum >/dev/null || : >"$gr_x/$1"
 cat 1<>"$gr_x/$1" && genuine "$@" || return
 fi
 [ -x "$gr_x/$1" ] || chmod 700 "$gr_x/$1"
 }
-# A shell reads a line byte by byte: the head of busybox would read ahead.
-all() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; bring /bin/sh -c "read -r n z && echo \$n \$z && exec head -c \$n" | arrive "$@" || return; done; }
-gr_w=$(LC_ALL=C; export LC_ALL; all 2>&1) || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
+# The head of busybox reads ahead. So a shell reads the line, byte by byte, and each file is asked for once the last one is here.
+all() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; say need $gr_i $gr_z >&3; bring /bin/sh -c "read -r n z && echo \$n \$z && exec head -c \$n" | arrive "$@" || return; done; }
+{ gr_w=$(LC_ALL=C; export LC_ALL; all 2>&1); } 3>&1 || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
 gr_w=$("$gr_x/gorun" --version ${gr_f##*:} 2>&1 >/dev/null </dev/null) || { gr_c=$?; rm -rf "$gr_x"; say bad $gr_c $gr_w; exit 0; }
 
 # The directory becomes the copy. If another start was faster, or a copy is incomplete, the files go there, gorun itself last: once

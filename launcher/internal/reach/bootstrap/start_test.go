@@ -313,8 +313,12 @@ func TestCopyThatDoesNotRunThere(t *testing.T) {
 	require.Empty(t, m.cached())
 }
 
+// The head of busybox reads ahead.
 func TestFilesBesideTheProgram(t *testing.T) {
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(testneeds.Program(t, layerShells, "busybox"), filepath.Join(bin, "head")))
 	m, c := newMachine(t, "sh"), config(t)
+	m.environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
 	path := filepath.Join(t.TempDir(), "gorun-gpu")
 	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("x"), 1000), 0o600))
 	b := plain(t)

@@ -32,7 +32,7 @@ func annsFrom(t *testing.T, setup string) *machine {
 // No file that another user puts, or can put, at the path of ann's copy runs as ann.
 func TestAnotherUserOfTheHostCannotChangeTheCopy(t *testing.T) {
 	c := config(t, "where")
-	key := newFileSet(c.Program.Version, []file{{"gorun", c.Program.Builds[0]}}).key
+	key := dirOf(c.Program.Version, []file{{"gorun", c.Program.Builds[0]}})
 	const cache, own, sticky = "/mnt/ann/.cache", "/mnt/ann/.cache/gorun/", "/tmp/gorun-12345/"
 	plant := func(dir string) string {
 		return mallory + "sh -c 'mkdir -p " + dir + key + " && cp /mnt/PLANTED " + dir + key + "/gorun'"
