@@ -49,7 +49,7 @@ func (s *session) readError(ctx context.Context, err error) error {
 	if len(s.places) > 0 && end == nil {
 		slices.Sort(s.places)
 		return s.fail(remote.StepCopy, "no place for a copy of gorun: "+strings.Join(slices.Compact(s.places), "; "),
-			nil).WithHint("free space in one of these directories")
+			nil).WithHint("free space in one of these directories, or " + installed)
 	}
 	how := "without output"
 	if end != nil {
@@ -105,18 +105,17 @@ func (s *start) archError(name string) error {
 	return s.fail(remote.StepStart, fmt.Sprintf("unsupported processor %q: gorun runs on amd64 and arm64", machine), nil)
 }
 
-// withAgents is the way out for a gorun that can only copy itself.
-const withAgents = "build gorun with `make build`, which gives it agents for amd64 and arm64, or add `--agent PATH` " +
-	"for a gorun that is installed there"
+// Ways out: installed for a host that takes no copy, withAgents for a gorun that can only copy itself.
+const (
+	installed  = "add `--agent PATH` for a gorun that is installed there"
+	withAgents = "build gorun with `make build`, which gives it agents for amd64 and arm64, or " + installed
+)
 
-// checkError is the error of a complete copy that does not run there. text is the exit code and the output of the
-// check.
+// checkError is the error of a complete copy that does not run there. text is the exit code, the directory and the
+// output of the check.
 func (s *start) checkError(text string) error {
 	code, output, _ := strings.Cut(text, " ")
-	why := "the copy of gorun fails: exit code " + code
-	if output != "" {
-		why += ": " + output
-	}
+	why := "the copy of gorun fails: exit code " + code + ": " + output
 	for _, b := range s.config.Program.Builds {
 		if b.Loader != "" {
 			return s.fail(remote.StepStart,
@@ -124,5 +123,5 @@ func (s *start) checkError(text string) error {
 				nil).WithHint(withAgents)
 		}
 	}
-	return s.fail(remote.StepStart, why, nil)
+	return s.fail(remote.StepStart, why, nil).WithHint(installed)
 }

@@ -14,14 +14,14 @@ case ${gr_a#Linux } in @BUILDS@ *) say arch "$gr_a"; exit 0;; esac
 @PLACES@
 @BRING@
 
-start() {
-real "$1" || return
-gr_d=$gr_r/${2##*/}
+# Whether all files of a copy in $gr_d, which is in $gr_r, are there, and only this user can have changed them.
+whole() {
 [ -x "$gr_d/$gr_k/gorun" ] || return
 set -- "$gr_r" "$gr_d" "$gr_d/$gr_k"
 for gr_i in $gr_f; do set -- "$@" "$gr_d/$gr_k/${gr_i%%:*}"; done
-private "$@" && say run && exec "$gr_d/$gr_k/gorun" @ARGS@
+private "$@"
 }
+start() { real "$1" && gr_d=$gr_r/${2##*/} && whole && say run && exec "$gr_d/$gr_k/gorun" @ARGS@; }
 places start
 
 # No copy is there: find a place, and hold the room for it before any byte is sent, without writing where that can be.
@@ -64,20 +64,25 @@ fi
 }
 # The head of busybox reads ahead. So a shell reads the line, byte by byte, and each file is asked for once the last one is here.
 all() { for gr_i in $gr_f; do IFS=:; set -- $gr_i; unset IFS; say need $gr_i $gr_z >&3; bring /bin/sh -c "read -r n z && echo \$n \$z && exec head -c \$n" | arrive "$@" || return; done; }
-{ gr_w=$(LC_ALL=C; export LC_ALL; all 2>&1); } 3>&1 || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
-gr_w=$("$gr_x/gorun" --version ${gr_f##*:} 2>&1 >/dev/null </dev/null) || { gr_c=$?; rm -rf "$gr_x"; say bad $gr_c $gr_w; exit 0; }
+{ gr_w=$(LC_ALL=C; export LC_ALL; all 2>&1); } 3>&1 || { rm -rf "$gr_x"; say broken "$gr_d:" $gr_w; exit 0; }
+# A shell takes a file that is no program for a script, which may do nothing and succeed.
+trial() { gr_w=$("$gr_x/gorun" --version ${gr_f##*:} 2>&1 </dev/null) && case $gr_w in *"gorun "*) ;; *) gr_w="what arrived is no program"; false;; esac; }
+trial || { gr_c=$?; rm -rf "$gr_x"; say bad $gr_c "$gr_d:" $gr_w; exit 0; }
 
-# The directory becomes the copy. If another start was faster, or a copy is incomplete, the files go there, gorun itself last: once
-# it is there the others are there, too.
+# The directory becomes the copy. One of another start that was faster stays, as hosts that share it may run it: over NFS they would
+# lose its pages. If it is incomplete, the files go there, gorun itself last: once it is there the others are there, too.
 settle() {
+[ -d "$gr_d/$gr_k" ] || mv "$gr_x" "$gr_d/$gr_k" || [ -d "$gr_d/$gr_k" ] || return
 gr_y=$gr_x
-if [ -d "$gr_d/$gr_k" ]; then :; else mv "$gr_x" "$gr_d/$gr_k" || return; gr_y=$gr_d/$gr_k/.new-$gr_n; fi
+[ -d "$gr_y" ] || gr_y=$gr_d/$gr_k/.new-$gr_n
 [ -d "$gr_y" ] || return 0
+whole || {
 alone "$gr_d" "$gr_d/$gr_k" || return
 for gr_i in $gr_f; do mv -f "$gr_y/${gr_i%%:*}" "$gr_d/$gr_k/${gr_i%%:*}" || return; done
+}
 rm -rf "$gr_y"
 }
-gr_w=$(LC_ALL=C; export LC_ALL; settle 2>&1) || { rm -rf "$gr_x"; say broken $gr_w; exit 0; }
+gr_w=$(LC_ALL=C; export LC_ALL; settle 2>&1) || { rm -rf "$gr_x"; say broken "$gr_d:" $gr_w; exit 0; }
 
 # Other versions go once nobody has used them for a month, except the newest three; so does what a start that was cut off left.
 old() {

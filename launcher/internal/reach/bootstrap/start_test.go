@@ -74,6 +74,35 @@ func TestTwoStartsAtOnce(t *testing.T) {
 	require.Len(t, m.cached(), 1)
 }
 
+// The copy of a start that was faster stays, as it may run. Its mv renames the directory, or fails as those without
+// RENAME_NOREPLACE do.
+func TestAnotherStartIsFaster(t *testing.T) {
+	for _, test := range []struct {
+		other, mv string
+		stays     bool
+	}{
+		{`cp -r "$1" "$2"`, `exec "$mv" "$@"`, true},
+		{`cp -r "$1" "$2"`, "exit 1", true},
+		{`mkdir "$2"`, `exec "$mv" "$@"`, false},
+	} {
+		m, bin := newMachine(t, "sh"), t.TempDir()
+		first := filepath.Join(m.home, "first")
+		script := "#!/bin/sh\nmv=" + testneeds.Program(t, layerShells, "mv") + "\n[ -e " + first + " ] && exec $mv \"$@\"\n" +
+			test.other + "; ln \"$2/gorun\" " + first + " || touch " + first + "\n" + test.mv + "\n"
+		require.NoError(t, os.WriteFile(filepath.Join(bin, "mv"), []byte(script), 0o700))
+		m.environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
+		s, err := Start(deadline(t), m, config(t))
+		require.NoError(t, err)
+		echoes(t, s)
+		require.Len(t, m.cached(), 1)
+		was, err := os.Stat(first)
+		require.NoError(t, err)
+		is, err := os.Stat(filepath.Join(m.home, ".cache/gorun", m.cached()[0]))
+		require.NoError(t, err)
+		require.Equal(t, test.stays, os.SameFile(was, is))
+	}
+}
+
 func TestTransferThatIsCutOff(t *testing.T) {
 	m := newMachine(t, "sh")
 	m.cut = 100 << 10
@@ -85,6 +114,16 @@ func TestTransferThatIsCutOff(t *testing.T) {
 	s, err := Start(deadline(t), m, config(t))
 	require.NoError(t, err)
 	echoes(t, s)
+}
+
+// A reserve that nothing was written to starts, as a script.
+func TestUnpackerThatWritesNothing(t *testing.T) {
+	m, bin := newMachine(t, "sh"), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "zstd"), []byte("#!/bin/sh\ncat >/dev/null\n"), 0o700))
+	m.environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
+	_, err := Start(deadline(t), m, config(t))
+	hasStep(t, err, remote.StepStart, m.home+"/.cache/gorun: what arrived is no program")
+	require.Empty(t, m.cached())
 }
 
 // A host whose input stops without end-of-file gives up. The script's seconds are short in this test.
@@ -307,7 +346,8 @@ func TestCopyThatDoesNotRunThere(t *testing.T) {
 	c.Program.Builds = []Build{plain(t)}
 	c.Program.Builds[0].Loader = "/lib64/ld.so"
 	_, err := Start(deadline(t), m, c)
-	hasStep(t, err, remote.StepStart, fmt.Sprintf("exit code 3: [%x]", c.Program.Builds[0].SHA256),
+	hasStep(t, err, remote.StepStart,
+		fmt.Sprintf("exit code 3: %s/.cache/gorun: [%x]", m.home, c.Program.Builds[0].SHA256),
 		"not static: it needs /lib64/ld.so")
 	require.Contains(t, err.(*remote.Error).Hint, "make build")
 	require.Empty(t, m.cached())

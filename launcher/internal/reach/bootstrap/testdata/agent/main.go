@@ -14,6 +14,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, os.Args[2:])
 			os.Exit(3)
 		}
+		fmt.Println("gorun v1.2-test")
 		return
 	}
 	fmt.Printf("%q\n", os.Args[1:])
