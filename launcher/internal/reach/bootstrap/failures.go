@@ -77,7 +77,7 @@ func (s *start) refused(word, text string) error {
 	case "missing":
 		return s.fail(remote.StepStart, fmt.Sprintf("--agent %q: not found", s.config.Agent), nil)
 	case "broken":
-		return s.fail(remote.StepCopy, "cannot copy gorun: "+text, nil)
+		return s.fail(remote.StepCopy, "cannot copy gorun: "+text, nil).WithHint(installed)
 	case "arch":
 		return s.archError(text)
 	case "bad":
@@ -114,7 +114,7 @@ const (
 // checkError is the error of a complete copy that does not run there. text is the exit code, the directory and the
 // output of the check.
 func (s *start) checkError(text string) error {
-	code, output, _ := strings.Cut(text, " ")
+	code, output, _ := strings.Cut(strings.TrimSuffix(text, ":"), " ")
 	why := "the copy of gorun fails: exit code " + code + ": " + output
 	for _, b := range s.config.Program.Builds {
 		if b.Loader != "" {

@@ -107,7 +107,8 @@ func TestTransferThatIsCutOff(t *testing.T) {
 	m := newMachine(t, "sh")
 	m.cut = 100 << 10
 	_, err := Start(deadline(t), m, config(t))
-	hasStep(t, err, remote.StepCopy, "zstd cannot unpack what arrived of gorun")
+	hasStep(t, err, remote.StepCopy, m.home+"/.cache/gorun: ", "zstd cannot unpack what arrived of gorun")
+	require.Contains(t, err.(*remote.Error).Hint, "--agent PATH")
 	require.Empty(t, m.cached())
 
 	m.cut = 0
