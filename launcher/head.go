@@ -143,10 +143,10 @@ func (h *head) finish(ctx context.Context) {
 	if r := h.sup.Result(); r.ExitCode != 0 || r.First != nil { // a report follows
 		h.console.EndStderr()
 	}
-	h.closeConsole(ctx)
-	if h.logs != nil {
+	if h.logs != nil { // first, as the console shows its errors
 		h.logs.close(context.WithoutCancel(ctx))
 	}
+	h.closeConsole(ctx)
 }
 
 // post gives the supervisor an event and executes its orders on the calling goroutine: a handover

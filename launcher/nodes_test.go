@@ -425,4 +425,8 @@ func TestSharedFileIsWrittenByHead(t *testing.T) {
 		}
 		assert.ElementsMatch(t, want, lines, pattern)
 	}
+	s := nodes("hello")
+	s.Output = job.OutputSpec{StdoutFile: "/dev/full", Redirect: job.StreamMap{All: job.Stdout}}
+	_, _, errs := run(t, s, agents(t, nil), shownNotices)
+	assert.Contains(t, errs.String(), "log /dev/full and 1 more are incomplete")
 }

@@ -138,10 +138,18 @@ func (c *call) reportedSignals() <-chan syscall.Signal {
 	return numbers
 }
 
+// forwardSignals passes signals to this node's agent until over is closed. What follows gets one that ends the job once
+// more: a node 0 that is lost has not answered it.
 func (s *session) forwardSignals(to chan<- syscall.Signal, over <-chan struct{}) {
+	var end chan<- os.Signal
+	var last os.Signal
 	for {
 		select {
 		case <-over:
+			select {
+			case end <- last:
+			default:
+			}
 			return
 		case sig := <-s.signals.received:
 			number, ok := sig.(syscall.Signal)
@@ -149,14 +157,12 @@ func (s *session) forwardSignals(to chan<- syscall.Signal, over <-chan struct{})
 				s.spec.Join.EngineSignals && !job.Ends(number) {
 				continue
 			}
+			if job.Ends(number) {
+				end, last = s.signals.received, sig
+			}
 			select {
 			case to <- number:
-			case <-over: // it is for what comes next
-				select {
-				case s.signals.received <- sig:
-				default:
-				}
-				return
+			case <-over:
 			}
 		}
 	}
