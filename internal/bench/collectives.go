@@ -176,10 +176,14 @@ func (c *callComparison) remoteCommands(name string, each, bytes int) []*exec.Cm
 	case name == gloo:
 		return members(glooPort, program, "internal/bench/gloo.py", size)
 	case name == openMPI: // its own transport over TCP and, within a host, shared memory
+		yield := "0"
+		if 2*each > runtime.NumCPU() { // it only knows how many ranks and CPUs each host has
+			yield = "1"
+		}
 		return []*exec.Cmd{c.hosts.Command(testhosts.Head, c.openMPI, "--allow-run-as-root",
 			"--mca", "plm_rsh_agent", c.hosts.SSH(), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self,vader",
-			"--mca", "btl_tcp_if_include", "eth0", "--bind-to", "none", "--map-by", "slot", "--host", slots,
-			"-x", socketVariable, "-n", n, program, size)}
+			"--mca", "btl_tcp_if_include", "eth0", "--mca", "mpi_yield_when_idle", yield, "--bind-to", "none",
+			"--map-by", "slot", "--host", slots, "-x", socketVariable, "-n", n, program, size)}
 	case name == mpich: // UCX over TCP; by default it would take both for one host with shared memory
 		command := c.hosts.Command(testhosts.Head, c.hydra, "-launcher", "ssh", "-launcher-exec", c.hosts.SSH(),
 			"-hosts", slots, "-n", n, program, size)

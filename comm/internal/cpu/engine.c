@@ -6,6 +6,7 @@
 
 #include "calls.h"
 #include "local.h"
+#include "wait.h"
 
 static void *zeroed(size_t n, size_t size) { return calloc(n ? n : 1, size); }
 
@@ -47,13 +48,6 @@ static void wire(struct engine *e, uint64_t first_call, int past) {
 	}
 }
 
-// How long a rank spins and yields before it sleeps. With a CPU for each the others are about to answer, and sleeping early makes all fall
-// asleep in turn; without, spinning takes the CPU from those that are waited for.
-static void temper(struct engine *e, int crowded) {
-	e->spins = crowded ? 0 : 2000;
-	e->yields = crowded ? 20 : 10000;
-}
-
 void gorun_engine_prepare(void *base, int ranks, int crowded, uint64_t first_call) {
 	struct engine all = {.base = base, .n = ranks, .layout = gorun_layout_for(ranks, crowded)};
 	for (int i = 0; i < ranks; i++) {
@@ -79,6 +73,7 @@ struct engine *gorun_engine_new(void *base, const struct engine_options *o) {
 	e->timeout_ns = o->timeout_ns;
 	e->expedited = o->expedited && !o->crowded;
 	e->call = e->settled = e->done_floor = o->first_call;
+	e->crowded = o->crowded;
 	temper(e, o->crowded);
 	if (!reserve(e)) {
 		gorun_engine_free(e);

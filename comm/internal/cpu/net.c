@@ -12,6 +12,7 @@
 #include "bell.h"
 #include "blocks.h"
 #include "failure.h"
+#include "wait.h"
 
 // --- memory ---
 
@@ -170,6 +171,7 @@ struct patience {
 	uint64_t since; // when nothing moved for the first time; 0: something did
 	int looks;
 	int rank; // who is waited for
+	struct sharing began; // the part of it that offers the CPU
 };
 
 // movable says whether the flow waits for its socket, not for another flow.
@@ -224,11 +226,16 @@ static int looked_enough(struct patience *p) {
 	return now - p->since > NET_LOOK_NS;
 }
 
+static int greedy(const struct engine *e) { return e->spins ? NET_GREEDY : 0; }
+
 static int net_idle(struct engine *e, int flows, struct patience *p) {
 	int looks = flows > NET_FEW ? 0 : (e->spins ? NET_LOOKS : NET_LOOKS_CROWDED) / flows;
 	if (p->looks++ < looks) {
-		if (p->looks == (e->spins ? NET_GREEDY : 1)) say_waits(e, (uint64_t)(waited_for(e, flows) + 1) << 8 | CH_NET);
-		if (p->looks > NET_GREEDY || !e->spins) sched_yield();
+		if (p->looks == greedy(e) + 1) {
+			say_waits(e, (uint64_t)(waited_for(e, flows) + 1) << 8 | CH_NET);
+			sharing_begin(e, &p->began);
+		}
+		if (p->looks > greedy(e)) sched_yield();
 		if (p->looks % NET_A_TIME == 0 && looked_enough(p)) p->looks = looks;
 		return RUN_OK;
 	}
@@ -253,6 +260,7 @@ int net_run(struct engine *e, int flows, net_use use, void *state) {
 		TRY(step_all(e, flows, 1, &left, &moved)); // first what others wait for
 		TRY(step_all(e, flows, 0, &left, &moved));
 		if (use && (moved || !left)) TRY(use(e, state, &moved));
+		if (p.looks > greedy(e) && moved) sharing_end(e, &p.began);
 		if (p.looks && (moved || !left)) say_waits(e, 0); // only then: after RUN_LATE others ask what we waited for
 		if (!left) return RUN_OK;
 		if (!moved) TRY(net_idle(e, flows, &p));

@@ -68,7 +68,9 @@ struct engine {
 	char *base;
 	struct layout layout;
 	int n, me;
-	int spins, yields;
+	int crowded;               // 1: this host has more ranks than CPUs
+	int spins, yields;         // of a wait
+	int shared;                // waits that found our CPU shared; once we behave as crowded ranks do, waits until we look again
 	int expedited;             // a sleeper makes all others execute a fence
 	_Atomic uint32_t fenceless; // our process is one of those that it reaches
 	uint64_t timeout_ns;

@@ -1,10 +1,59 @@
+#define _GNU_SOURCE
 #include "wait.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include "deadlock.h"
 #include "failure.h"
 #include "whole.h"
+
+// --- how long to wait actively ---
+
+// With a CPU for each rank the others are about to answer, and sleeping early makes all fall asleep in turn. Without, spinning takes the CPU from
+// those that are waited for.
+enum { SPINS = 2000, YIELDS = 10000, YIELDS_CROWDED = 20 };
+
+void temper(struct engine *e, int crowded) {
+	e->spins = crowded ? 0 : SPINS;
+	e->yields = crowded ? YIELDS_CROWDED : YIELDS;
+}
+
+// Hosts that share CPUs (containers), and jobs on one host, do not know of each other. A rank learns of them by waits in which others get its
+// CPU and give it back soon: they wait, too. One that computes keeps it for a time slice of milliseconds, and spinning is right beside it.
+enum { SHARED_AFTER = 8, SHARED_FOR = 4096, GIVEN_BACK_NS = 200 * 1000 };
+
+// Whether we have to find out: not where we behave as crowded ranks do.
+static int curious(const struct engine *e) { return e->spins > 0; }
+
+static long lost_cpu(void) {
+	struct rusage u;
+	return getrusage(RUSAGE_THREAD, &u) ? 0 : u.ru_nivcsw; // a yield counts where another thread runs then
+}
+
+void sharing_begin(const struct engine *e, struct sharing *s) {
+	if (curious(e)) *s = (struct sharing){now_ns(), lost_cpu()};
+}
+
+void sharing_end(struct engine *e, const struct sharing *s) {
+	if (e->crowded) return;
+	if (curious(e)) sharing_learn(e, lost_cpu() - s->switches, now_ns() - s->since);
+	else sharing_learn(e, 0, 0);
+}
+
+void sharing_learn(struct engine *e, long switches, uint64_t ns) {
+	if (!curious(e)) {
+		if (--e->shared) return;
+		temper(e, 0);
+		e->shared = SHARED_AFTER - 2; // a short look is enough if nothing has changed
+	} else if (switches > 0 && ns / (uint64_t)switches < GIVEN_BACK_NS) {
+		if (++e->shared < SHARED_AFTER) return;
+		temper(e, 1);
+		e->shared = SHARED_FOR;
+	} else if (e->shared) {
+		e->shared--;
+	}
+}
 
 // --- who is late ---
 
@@ -117,7 +166,10 @@ int wait_slowly(struct engine *e, const struct awaited *a) {
 	_Atomic uint64_t *waits = &area_of(e, e->me)->waits.value;
 	atomic_store_explicit(waits, (uint64_t)(a->rank + 1) << 8 | a->channel, memory_order_relaxed);
 	count_pulse(e);
+	struct sharing began = {0};
+	sharing_begin(e, &began);
 	int status = wait_with_patience(e, a);
+	sharing_end(e, &began);
 	deadlock_say(e, NULL);
 	if (status != RUN_LATE) atomic_store_explicit(waits, 0, memory_order_relaxed); // others may be asking what we waited for
 	return status;

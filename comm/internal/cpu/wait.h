@@ -12,6 +12,20 @@ static inline void relax(void) {
 #endif
 }
 
+// temper decides how long waits spin and yield.
+void temper(struct engine *, int crowded);
+
+struct sharing { // the beginning of a wait: when, and how often this thread had lost its CPU
+	uint64_t since;
+	long switches;
+};
+
+// sharing_begin and sharing_end surround a part of a wait in which the thread offers its CPU to others.
+void sharing_begin(const struct engine *, struct sharing *);
+void sharing_end(struct engine *, const struct sharing *);
+// sharing_learn takes what a wait met: how often others ran, in how many nanoseconds.
+void sharing_learn(struct engine *, long switches, uint64_t ns);
+
 int wait_slowly(struct engine *, const struct awaited *);
 
 static inline int wait_reached(struct engine *e, const struct awaited *a) {

@@ -61,3 +61,12 @@ func engineSources(t *testing.T) []string {
 	require.NotEmpty(t, all)
 	return all
 }
+
+// A rank stops spinning where others that wait get its CPU, and looks again later.
+func TestSharedCPUs(t *testing.T) {
+	t.Parallel()
+	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
+	said, err := exec.Command(buildOf(t, gcc, engineSources(t), "sharing_test.c", sanitized...)).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.Equal(t, "alone or beside others that compute: spins\nbeside others that wait: 8, 4096, 2\n", string(said))
+}
