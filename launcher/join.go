@@ -155,16 +155,19 @@ func hostname() string {
 
 // followEach runs this node's part of a job, and again where the job may lose its node 0 and another one comes.
 func (s *session) followEach(ctx context.Context) (*Result, error) {
-	for {
+	for began := time.Now(); ; {
 		r, err := s.follow(ctx)
-		var lost *Error
-		if !errors.As(err, &lost) || !lost.headLost || !s.outlivesHead() {
-			return r, err
+		sig, lost := syscall.SIGINT, (*Error)(nil)
+		if !errors.Is(err, agent.ErrInterrupted) {
+			if !errors.As(err, &lost) || !lost.headLost || !s.outlivesHead() {
+				return r, err
+			}
+			s.settings.notify(lost.Text + "; waiting for it to come back")
+			sig, err = s.meetAgain(ctx)
 		}
-		s.settings.notify(lost.Text + "; waiting for it to come back")
-		sig, err := s.meetAgain(ctx)
 		if sig != 0 {
-			r = &Result{}
+			r = &Result{Elapsed: job.Seconds(time.Since(began))}
+			r.After = r.Elapsed
 			endedBy(r, job.CauseSignal, sig)
 			return r, nil
 		}
@@ -231,6 +234,9 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	s.signals.listen()
 	go s.forwardSignals(signals, over)
 	err := agent.ServeConn(j.Conn, cfg)
+	if errors.Is(err, agent.ErrInterrupted) {
+		return nil, err
+	}
 	end, ok := errors.AsType[*agent.OverError](err)
 	if !ok {
 		lost := failure(fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLostText(err))))

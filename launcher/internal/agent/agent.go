@@ -85,7 +85,7 @@ type Agent struct {
 }
 
 // Serve handles the head's frames until the connection ends, and then ends the rest of the job. Its error says why
-// the connection ended; it is an *OverError if the job of a node that joined is over.
+// the connection ended; for a node that joined it is an *OverError if the job is over, or ErrInterrupted.
 func Serve(link *wire.Link, cfg Config) error {
 	process.ReserveStack()
 	link.GuardHead(cfg.Joined != nil)

@@ -79,6 +79,19 @@ func TestSignalBeforeThereAreRanks(t *testing.T) {
 	assert.True(t, a.engine.has(syscall.SIGTERM))
 }
 
+// A second SIGINT ends a node that joined, whatever node 0 does, and is no loss of node 0.
+func TestSecondSIGINT(t *testing.T) {
+	ours, theirs := net.Pipe()
+	signals, served := make(chan syscall.Signal), make(chan error)
+	go func() { served <- Serve(wire.NewLink(theirs), Config{Signals: signals, Joined: &Joined{}}) }()
+	signals <- syscall.SIGINT
+	f, err := wire.NewLink(ours).Read()
+	require.NoError(t, err)
+	require.Equal(t, wire.TypeSignal, f.Type)
+	signals <- syscall.SIGINT
+	require.Equal(t, ErrInterrupted, <-served)
+}
+
 // asleep starts a process that sleeps until the test ends.
 func asleep(t *testing.T) (pid int) {
 	c := exec.Command("sleep", "600")

@@ -233,6 +233,7 @@ func (a *Agent) forwardSignals() {
 			return
 		case sig := <-a.cfg.Signals:
 			if asked && sig == syscall.SIGINT {
+				a.lease.ended.Store(true)
 				_ = a.link.Close()
 				return
 			}

@@ -20,6 +20,7 @@ type lease struct {
 	paused     atomic.Bool  // the head is suspended
 	expired    atomic.Bool
 	dismissed  atomic.Bool  // the head does without this node
+	ended      atomic.Bool  // by the user of this node
 	limit      atomic.Int64 // a time.Duration
 }
 
@@ -76,8 +77,14 @@ func (l *lease) grace() time.Duration {
 // ErrSilent is in the error of [Serve] if the head sent no frame during the lease.
 var ErrSilent = errors.New("no message from the launcher")
 
+// ErrInterrupted is the error of [Serve] after a second SIGINT.
+var ErrInterrupted = errors.New("SIGINT came twice")
+
 // explain returns why the connection has ended.
 func (l *lease) explain(err error) error {
+	if l.ended.Load() {
+		return ErrInterrupted
+	}
 	if l.expired.Load() { // err is that we closed the connection
 		return fmt.Errorf("%w for %s: the connection is cut, or the launcher's host hangs", ErrSilent,
 			time.Duration(l.limit.Load()))
