@@ -172,7 +172,7 @@ func (a *Agent) applyJoinedLogs(joined *Joined, s *wire.Start) error {
 		l.Base, l.Names = os.DevNull, nil
 		return nil
 	case named && len(joined.LogNames) == 0:
-		return errors.New("node 0 names log files by a pattern, and this node has none: give all nodes the same log options")
+		return errors.New("node 0 writes log files, and this node names none: give all nodes the same log options")
 	case named:
 		l.Base, l.Names = joined.LogDir, joined.LogNames
 		return nil

@@ -112,7 +112,7 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 		}, "not in the directory of earlier attempts"},
 		"names of files": {func(s *wire.Start) {
 			s.Logs = &wire.Logs{Logs: spec.Logs{Base: temp, Names: []string{"/etc/%r"}}}
-		}, "this node has none: give all nodes the same log options"},
+		}, "this node names none: give all nodes the same log options"},
 		"a host that is a path": {func(s *wire.Start) {
 			logsAt(temp + "/run/node1")(s)
 			s.Logs.Host = "../.."
