@@ -203,7 +203,8 @@ func (c *session) initack(q request) (string, error) {
 // fullInit returns the rank and the size of its world. Slurm's clients insist on the hyphens of pmi-version. A client
 // that has connected to PMI_PORT gives its PMI_ID as pmirank.
 func (c *session) fullInit(q request) (string, error) {
-	if c.p.Rank == world.AllRanks {
+	connects := c.p.Rank == world.AllRanks
+	if connects {
 		if err := c.server.unlocked(func() error { return c.claim(q, "pmirank") }); err != nil {
 			return "", err
 		}
@@ -219,7 +220,11 @@ func (c *session) fullInit(q request) (string, error) {
 	if parent := c.space.Parent; parent != (world.Proc{}) {
 		pairs = append(pairs, "spawner-jobid", parent.World)
 	}
-	return q.text(append(pairs, "debugged", "FALSE", "pmiverbose", "FALSE")...), nil
+	reply := q.text(append(pairs, "debugged", "FALSE", "pmiverbose", "FALSE")...)
+	if connects && !c.space.enter(c.p.Rank, func() { c.replyLater(reply) }) {
+		return "", nil
+	}
+	return reply, nil
 }
 
 // abort is MPI_Abort. The client waits for no reply.

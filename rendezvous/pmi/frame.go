@@ -58,13 +58,15 @@ func parseFrame(body string) (fields, error) {
 
 // cutValue cuts off a value and the semicolon after it.
 func cutValue(text string) (value, rest string) {
+	var b strings.Builder
 	for {
 		piece, after, ended := strings.Cut(text, ";")
-		value += piece
+		b.WriteString(piece)
 		if !ended || !strings.HasPrefix(after, ";") {
-			return value, after
+			return b.String(), after
 		}
-		value, text = value+";", after[1:]
+		b.WriteByte(';')
+		text = after[1:]
 	}
 }
 

@@ -10,15 +10,18 @@ func parseLine(line string) (fields, error) {
 	}
 	line, tail := freeText(line)
 	f := make(fields, 0, 4+len(tail))
+	begin, end := 0, -1 // of the last value, and of the piece
 	for piece := range strings.SplitSeq(line, " ") {
 		key, value, ok := strings.Cut(piece, "=")
+		end += 1 + len(piece)
 		switch {
 		case piece == "":
 			continue
 		case ok && key != "":
 			f = append(f, field{key, value})
+			begin = end - len(value)
 		case !ok && len(f) > 0:
-			f[len(f)-1].value += " " + piece
+			f[len(f)-1].value = line[begin:end]
 		default:
 			return nil, malformed("%s is not key=value", printable(piece))
 		}

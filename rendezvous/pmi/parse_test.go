@@ -41,6 +41,15 @@ func TestParseLine(t *testing.T) {
 	}
 }
 
+// A client cannot make the server copy a value again for each of its parts.
+func TestParsingIsLinear(t *testing.T) {
+	line, body := "cmd=put value=a"+strings.Repeat(" b", 1000), "cmd=put;value=a"+strings.Repeat(";;b", 1000)
+	require.Less(t, testing.AllocsPerRun(1, func() {
+		_, _ = parseLine(line)
+		_, _ = parseFrame(body)
+	}), 100.0)
+}
+
 func TestParseFrame(t *testing.T) {
 	got, err := parseFrame("cmd=kvs-put;thrid=7; key=k;value=a=b;;c;;;;;flag;")
 	require.NoError(t, err)

@@ -82,6 +82,7 @@ func TestPMI2OverPMIPort(t *testing.T) {
 		"cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;debugged=FALSE;pmiverbose=FALSE;")
 	require.Equal(t, []string{"began v.0 PMI-2"}, c.log.all())
 	k.asks2("cmd=job-getid;", "cmd=job-getid-response;jobid=v;rc=0;")
+	k.asks2("cmd=finalize;", "cmd=finalize-response;rc=0;")
 	for say, want := range map[string]string{
 		"cmd=fullinit;pmirank=4;": "broken .-1: there is no such rank",
 		"cmd=fullinit;":           "not a number",
