@@ -243,8 +243,8 @@ func readEvent(d *decoder) event {
 }
 
 // serveEvent delivers an event from another node.
-func (s *Server) serveEvent(_ int, d *decoder, reply func(body []byte)) {
+func (s *Server) serveEvent(from int, d *decoder, reply func(body []byte)) {
 	if e := readEvent(d); d.err == nil {
-		reply([]byte{bit(s.deliver(e))})
+		reply([]byte{bit(s.serves(from, e.source) && s.deliver(e))})
 	}
 }

@@ -114,12 +114,13 @@ func (s *Server) fenced(m *collective, blobs [][]byte) {
 func (s *Server) mergeAll(m *collective, blobs [][]byte) {
 	for i, blob := range blobs {
 		if m.nodes[i] != s.number() {
-			s.merge(blob)
+			s.merge(m.nodes[i], blob)
 		}
 	}
 }
 
-func (s *Server) merge(blob []byte) {
+// merge adds what a node has collected of its own ranks.
+func (s *Server) merge(node int, blob []byte) {
 	d := decoder{b: blob}
 	for d.more() {
 		p, number, part := d.proc(), d.uint64(), d.bytes()
@@ -127,7 +128,7 @@ func (s *Server) merge(blob []byte) {
 		if d.err != nil || from > maxStore {
 			return
 		}
-		if _, member, ok := s.find(p); ok {
+		if _, member, ok := s.find(p); ok && s.serves(node, p) {
 			member.data.merge(epoch, int(from), part)
 		}
 	}

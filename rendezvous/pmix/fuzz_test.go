@@ -66,7 +66,7 @@ func FuzzCommit(f *testing.F) {
 		require.NoError(t, checkKvals(c.member.data.local))
 		require.NoError(t, checkKvals(c.member.data.remote))
 		require.True(t, c.member.data.committed)
-		s.merge(body)
+		s.merge(1, body)
 	})
 }
 
@@ -80,7 +80,7 @@ func FuzzNodes(f *testing.F) {
 	f.Add(event{to: rangeSession, targets: []world.Proc{proc("gorun-1", 0)}}.encode())
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s, _ := fuzzed(t)
-		s.merge(body)
+		s.merge(1, body)
 		s.finishRequested("", body, nil)
 		for _, answer := range []service{s.serveEvent, s.serveModex} {
 			answer(1, &decoder{b: body}, func([]byte) {})

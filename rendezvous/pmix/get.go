@@ -182,7 +182,7 @@ func (q *request) prefetch(n *namespace, of int) (objects [][]byte) {
 		}
 		kvals := m.data.local
 		if sent := q.sentData[m]; sent.epoch == m.data.epoch {
-			kvals = kvals[sent.bytes:]
+			kvals = kvals[min(sent.bytes, len(kvals)):] // Forget has dropped what was sent
 		}
 		if len(kvals) == 0 || len(kvals) > left {
 			continue

@@ -73,3 +73,9 @@ func (s *Server) find(p world.Proc) (*namespace, *member, bool) {
 	}
 	return n, n.member(p.Rank), true
 }
+
+// serves reports whether a node serves a rank. A host may speak for its own ranks only.
+func (s *Server) serves(node int, p world.Proc) bool {
+	n, _, ok := s.find(p)
+	return ok && n.Ranks[p.Rank].Node == node
+}

@@ -66,6 +66,30 @@ func TestFenceCollectsForOtherHosts(t *testing.T) {
 	require.Equal(t, here.data.remote, there.data.remote)
 }
 
+// A node cannot speak for ranks of another one.
+func TestANodeSpeaksForItsOwnRanks(t *testing.T) {
+	w := spread("gorun-1", 2, 2)
+	all := start(t, 2, w)
+	ranks := all.joinAll(w)
+	commitScopes(ranks[1], 1)
+	fenceAll(t, w, ranks, collecting)
+	var forged encoder
+	forged.committed(proc(w.Name, 1), &store{epoch: 9, remote: []byte("x")}, 0)
+	s := all.servers[1]
+	s.node.Lock()
+	s.mergeAll(&collective{nodes: []int{0, 1}}, [][]byte{forged.b, nil})
+	s.node.Unlock()
+	fenceAll(t, w, ranks, collecting)
+	text, _ := ranks[0].get(proc(w.Name, 1), "far")
+	require.Equal(t, "far1", text)
+
+	answered := make(chan []byte)
+	e := event{code: -1000, source: proc(w.Name, 1), to: rangeSession, alert: true}
+	all.servers[0].cfg.Exchange.Request(1, eventService, e.encode(), func(b []byte, _ error) { answered <- b })
+	<-answered
+	require.Empty(t, s.events)
+}
+
 func TestDirectModex(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	all := start(t, 2, w)

@@ -274,9 +274,8 @@ func (s *Server) serveOutput(from int, d *decoder, reply func(body []byte)) {
 	if d.err != nil {
 		return
 	}
-	n, _, known := s.find(o.source)
 	p := s.outputs.pulls[id]
-	if known && n.Ranks[o.source.Rank].Node == from && p != nil && p.includes(o) {
+	if s.serves(from, o.source) && p != nil && p.includes(o) {
 		s.deliverLocal(p, o, lost)
 	}
 	reply(nil)

@@ -19,8 +19,9 @@ func TestGetPrefetches(t *testing.T) {
 			commitScopes(c, rank)
 		}
 	}
+	key := "both"
 	get := func(of int, infos ...info) map[world.Proc]map[string]string {
-		found, code := ranks[0].data(ranks[0].call(commandGet, getBody(proc(w.Name, of), "both", infos...)))
+		found, code := ranks[0].data(ranks[0].call(commandGet, getBody(proc(w.Name, of), key, infos...)))
 		require.Equal(t, statusSuccess, code)
 		return found
 	}
@@ -37,6 +38,15 @@ func TestGetPrefetches(t *testing.T) {
 	}, get(2))
 	found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc(w.Name, 4), "far")))
 	require.Len(t, found, 1, "of another host")
+
+	for _, rank := range []int{1, 2} {
+		all.servers[0].Ended(proc(w.Name, rank))
+		require.NoError(t, ranks[rank].conn.Close())
+		all.received.next(t)
+	}
+	all.servers[0].Forget(w.Name)
+	key = ""
+	get(2) // of what the client was sent, nothing is left
 }
 
 func TestPrefetchIsBounded(t *testing.T) {
