@@ -74,9 +74,9 @@ func TestNodesMustAgreeOnAFence(t *testing.T) {
 // The hub refuses a node with too many fences or requests, without harm to others.
 func TestOneNodeCannotGrowTheHub(t *testing.T) {
 	r := newRecorder(2)
-	blob := make([]byte, exchange.MaxBlob)
+	members := []world.Proc{{World: strings.Repeat("x", exchange.MaxBlob)}}
 	for i := range 2 * exchange.MaxUnderway / exchange.MaxBlob {
-		m := exchange.Message{Kind: exchange.Enter, ID: fmt.Sprint(i), Nodes: []int{0, 1}, Blobs: [][]byte{blob}}
+		m := exchange.Message{Kind: exchange.Enter, ID: fmt.Sprint(i), Nodes: []int{0, 1}, Members: members}
 		r.hub.Receive(0, &m)
 	}
 	require.NotEmpty(t, r.errors())

@@ -74,7 +74,11 @@ func (m *Message) body() []byte {
 // cost estimates the memory that the hub needs for a node's part, in bytes.
 func (m *Message) cost() int {
 	const member, text = 40, 64
-	return len(m.body()) + len(m.ID) + text + len(m.Nodes)*8 + len(m.Members)*member
+	names := 0
+	for _, p := range m.Members {
+		names += len(p.World)
+	}
+	return len(m.body()) + len(m.ID) + text + len(m.Nodes)*8 + len(m.Members)*member + names
 }
 
 // replyTo answers request m.

@@ -175,6 +175,7 @@ func (s *Server) serve(l *loop) {
 		request(l)
 	}
 	if !l.over {
+		l.closePending() // before a wait that may have no end
 		l.run()
 	}
 	s.mu.Lock()
