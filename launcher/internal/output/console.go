@@ -105,7 +105,9 @@ func (c *Console) Add(ranks []RankInfo) {
 		defer s.mu.Unlock()
 	}
 	c.cfg.Ranks = slices.Concat(c.cfg.Ranks, ranks)
+	c.several = true
 	for i := range c.lanes {
+		c.taggers[i].several = true
 		c.lanes[i] = append(c.lanes[i], make([]*lane, len(ranks))...)
 	}
 }

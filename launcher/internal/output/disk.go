@@ -146,6 +146,7 @@ func (d *disk) run() {
 		timeout.Reset(DiskTimeout)
 		err := b.write()
 		if !d.settle(b, err) {
+			d.closeFiles()
 			return
 		}
 	}
@@ -303,7 +304,7 @@ func (d *disk) incomplete() error {
 	return fmt.Errorf("log %s and %d more are incomplete: %w", printable.Text(first.path), others, first.err)
 }
 
-// closeFiles closes all files, before anything was queued.
+// closeFiles closes all files, when nothing is written to them: before anything was queued, or after abandon.
 func (d *disk) closeFiles() {
 	for _, f := range d.files {
 		_ = f.w.Close()

@@ -264,6 +264,7 @@ type fakeFile struct {
 	err    error         // error of writes
 	gate   chan struct{} // closed to release writes; nil: they never block
 	closed error         // error of Close
+	closes int
 }
 
 func (f *fakeFile) Write(p []byte) (int, error) {
@@ -276,7 +277,10 @@ func (f *fakeFile) Write(p []byte) (int, error) {
 	return f.recorder.Write(p)
 }
 
-func (f *fakeFile) Close() error { return f.closed }
+func (f *fakeFile) Close() error {
+	f.closes++
+	return f.closed
+}
 
 // fakeLogs returns Logs of two ranks' stdout with the given files.
 func fakeLogs(plan LogPlan, files ...*fakeFile) *Logs {
@@ -318,7 +322,8 @@ func TestHangingDisk(t *testing.T) {
 		var failed logFailures
 		var credits account
 		hung := &fakeFile{gate: make(chan struct{})}
-		l := fakeLogs(LogPlan{Failed: failed.failed, Consumed: credits.consumed}, hung, &fakeFile{})
+		other := &fakeFile{}
+		l := fakeLogs(LogPlan{Failed: failed.failed, Consumed: credits.consumed}, hung, other)
 		write := func(rank int, text string) {
 			_, err := l.Tee(rank, Stdout).Write([]byte(text))
 			require.NoError(t, err)
@@ -343,6 +348,7 @@ func TestHangingDisk(t *testing.T) {
 		close(hung.gate) // the write returns at last; its credit must not be returned twice
 		synctest.Wait()
 		assert.Equal(t, 10, credits.of(0, Stdout))
+		assert.Equal(t, []int{1, 1}, []int{hung.closes, other.closes})
 	})
 }
 

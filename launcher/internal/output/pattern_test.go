@@ -55,17 +55,20 @@ func TestLinesWithTheirTime(t *testing.T) {
 
 // Output of ranks spawned while the job ran looks like that of the first ranks.
 func TestRanksMore(t *testing.T) {
-	var out bytes.Buffer
-	c := NewConsole(Config{
-		Stdout: Destination{W: &out}, Stderr: Destination{W: &out}, Ranks: []RankInfo{{Rank: 0}},
-		Label: LabelAlways,
-	})
-	c.Write(0, Stdout, []byte("a\n"))
-	c.Write(1, Stdout, []byte("of nobody\n"))
-	c.Add([]RankInfo{{Rank: 1}, {Rank: 2}})
-	c.Write(2, Stdout, []byte("b\n"))
-	require.NoError(t, c.Close(context.Background()))
-	require.Equal(t, "[0] a\n[2] b\n", out.String())
+	for label, want := range map[Label]string{LabelAlways: "[0] a\n[2] b\n[1] cd\n", LabelNever: "a\nb\ncd\n"} {
+		var out bytes.Buffer
+		c := NewConsole(Config{
+			Stdout: Destination{W: &out}, Stderr: Destination{W: &out}, Ranks: []RankInfo{{Rank: 0}}, Label: label,
+		})
+		c.Write(0, Stdout, []byte("a\n"))
+		c.Write(1, Stdout, []byte("of nobody\n"))
+		c.Add([]RankInfo{{Rank: 1}, {Rank: 2}})
+		c.Write(1, Stdout, []byte("c"))
+		c.Write(2, Stdout, []byte("b\n"))
+		c.Write(1, Stdout, []byte("d\n"))
+		require.NoError(t, c.Close(context.Background()))
+		require.Equal(t, want, out.String())
+	}
 }
 
 func TestPatternsThatTellNodesApart(t *testing.T) {
