@@ -80,6 +80,7 @@ func Start(cfg Config, report func(error)) (*Server, error) {
 		[]string{"-c", bootstrap + room, strconv.Itoa(os.Getpid())}, cfg.Imports)
 	s.cmd.Env, s.cmd.Dir, s.cmd.Stderr = cfg.Environ, cfg.App.Dir, cfg.Stderr
 	s.cmd.Stdin, s.cmd.ExtraFiles = strings.NewReader(source), []*os.File{theirs}
+	s.cmd.WaitDelay = time.Second // a module may have started a process that keeps Stderr open
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	s.running.Go(func() {
@@ -106,10 +107,7 @@ func Start(cfg Config, report func(error)) (*Server, error) {
 func (s *Server) awaitImports() error {
 	var line []byte
 	for p := [256]byte{}; len(line) == 0 || line[len(line)-1] != '\n'; {
-		n, err := unix.Read(s.socket, p[:])
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := read(s.socket, p[:])
 		if err != nil || n == 0 {
 			return errors.New("import modules: Python ended")
 		}
@@ -121,6 +119,15 @@ func (s *Server) awaitImports() error {
 	limit := unix.NsecToTimeval(int64(patience))
 	_ = unix.SetsockoptTimeval(s.socket, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit)
 	return nil
+}
+
+// read is unix.Read, but goes on after a signal: with a timeout the kernel does not.
+func read(socket int, p []byte) (n int, err error) {
+	for {
+		if n, err = unix.Read(socket, p); err != unix.EINTR {
+			return n, err
+		}
+	}
 }
 
 // Fork forks a rank, see [process.Common].Fork. It waits for the imports unless hurry is closed.
@@ -177,7 +184,7 @@ func (s *Server) request(f process.Fork, at int) (pid int, failed process.BindEr
 		return 0, failed, err
 	}
 	var answer [64]byte
-	n, err := unix.Read(ends[0], answer[:])
+	n, err := read(ends[0], answer[:])
 	if err != nil {
 		return 0, failed, err
 	}
@@ -198,7 +205,7 @@ func (s *Server) send(body []byte, files []int) error {
 	}
 	for len(body) > 0 {
 		n, err := unix.SendmsgN(s.socket, body, nil, nil, unix.MSG_NOSIGNAL)
-		if err != nil {
+		if err != nil && err != unix.EINTR {
 			return err
 		}
 		body = body[n:]

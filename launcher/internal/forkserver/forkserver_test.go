@@ -2,10 +2,13 @@ package forkserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -70,7 +73,7 @@ func python(t *testing.T) string {
 
 func start(t *testing.T, app spec.App, environ []string, imports ...string) (s *Server, result chan error) {
 	result = make(chan error, 1)
-	s, err := Start(Config{App: app, Environ: environ, Imports: imports, Stderr: os.Stderr},
+	s, err := Start(Config{App: app, Environ: environ, Imports: imports, Stderr: io.MultiWriter(os.Stderr)},
 		func(err error) { result <- err })
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
@@ -172,4 +175,38 @@ func TestImportsThatFail(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnable)
 	s.Close()
 	require.EqualError(t, <-result, "import modules: Python ended")
+}
+
+// A module leaves a process that keeps its standard error open.
+func TestImportsThatLeaveAProcess(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
+	app := spec.App{Path: python(t), Argv: []string{"python", "-c", "pass"}}
+	s, result := start(t, app, []string{"PATH=/usr/bin:/bin", "PYTHONPATH=testdata", "FIFO=" + fifo}, "leaver")
+	require.NoError(t, <-result)
+	w, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	s.Close()
+	require.NoError(t, w.Close()) // the process ends
+}
+
+// Signals of this process, such as SIGCHLD, do not end a request.
+func TestSignalsDuringAFork(t *testing.T) {
+	app := spec.App{Path: python(t), Argv: []string{"python", "-c", "pass"}}
+	s, result := start(t, app, nil)
+	require.NoError(t, <-result)
+	require.NoError(t, s.cmd.Process.Signal(unix.SIGSTOP))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread := unix.Gettid()
+	go func() {
+		for call := ""; !strings.HasPrefix(call, fmt.Sprint(unix.SYS_READ, " ")); { // until it waits for the answer
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", thread))
+			call = string(text)
+		}
+		_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG)
+		_ = s.cmd.Process.Signal(unix.SIGCONT)
+	}()
+	_, _, err := s.Fork(process.Fork{Path: app.Path, Argv: app.Argv, Files: []int{0, 1, 2}}, nil)
+	require.NoError(t, err)
 }
