@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gorun/internal/printable"
@@ -60,7 +61,8 @@ func (e *Error) Error() string { return e.Text }
 // goroutine.
 type Gathering struct {
 	cfg     Config
-	command *command // of the last attempt
+	command *command    // of the last attempt
+	stopped atomic.Bool // it is being ended, which it reports as the end of the job
 
 	mu          sync.Mutex
 	ending      ending
@@ -101,6 +103,7 @@ func (g *Gathering) gather(ctx context.Context) ([]net.Conn, error) {
 
 // try runs the command once. On success it keeps running until Close.
 func (g *Gathering) try(ctx context.Context, broadcast bool) ([]net.Conn, error) {
+	g.stopped.Store(false)
 	a, err := newAttempt(ctx, &g.cfg, broadcast, g.receive)
 	if err != nil {
 		return nil, &Error{Text: printable.Text(err.Error())}
@@ -108,6 +111,7 @@ func (g *Gathering) try(ctx context.Context, broadcast bool) ([]net.Conn, error)
 	g.command = a.command
 	conns, err := a.wait()
 	if err != nil {
+		g.stopped.Store(true)
 		a.command.end(0)
 		return nil, a.explain(err)
 	}
@@ -131,6 +135,9 @@ func (g *Gathering) receive(m message) {
 	if node := m.failedNode(); node != "" && g.cfg.NodeFailed != nil {
 		g.cfg.NodeFailed(node)
 		m.kind = nodeUnavailable // and the job goes on
+	}
+	if g.stopped.Load() {
+		m.kind = redundant
 	}
 	g.mu.Lock()
 	known := g.ending.kind.endsJob()

@@ -236,24 +236,42 @@ func TestParse(t *testing.T) {
 	assert.NotContains(t, parse("\x1b[2Jx\x07").text, "\x1b")
 }
 
+// started is a gathering by a script that plays srun. It has ended.
+func started(t *testing.T, script string) (g *Gathering, details []string, err error) {
+	g, _, err = Start(t.Context(), Config{
+		Start: engine.Start{
+			Once: []string{"sh", "-c", script, "/usr/bin/srun", "--overlap", "-n1"}, Bcast: []string{"--bcast"},
+		},
+		Agent: []string{"agent"}, Nodes: []string{"n1"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+		Timeout: time.Minute,
+		Arrived: func(int, bool) {}, Detail: func(text string) { details = append(details, text) },
+		Ending: func() { t.Error("the job goes on") },
+	})
+	g.Close()
+	return g, details, err
+}
+
 func TestSrunWithoutOverlap(t *testing.T) {
 	const script = `case "$*" in *--overlap*) echo "$0: unrecognized option '--overlap'"; exit 1;; esac
 echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n1: no way"; echo "srun: error: ` +
 		`n1: task 0: Exited with exit code 125"; exit 7`
-	var details []string
-	g, _, err := Start(t.Context(), Config{
-		Start: engine.Start{Once: []string{"sh", "-c", script, "/usr/bin/srun", "--overlap", "-n1"}},
-		Agent: []string{"agent"}, Nodes: []string{"n1"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
-		Timeout: time.Minute,
-		Arrived: func(int, bool) {}, Detail: func(text string) { details = append(details, text) },
-	})
-	g.Close()
+	_, details, err := started(t, script)
 	require.EqualError(t, err, "srun ended before all agents connected (exit code 7): gorun: n1: no way; srun: error: "+
 		"n1: task 0: Exited with exit code 125")
 	require.Equal(t, []string{
 		"srun: /usr/bin/srun: unrecognized option '--overlap'", "srun is older than --overlap: trying without it",
 		"srun: gorun: n1: no way", "srun: error: n1: task 0: Exited with exit code 125",
 	}, details)
+}
+
+// What the engine reports of a command that was ended to start another one is not the end of the job.
+func TestEndingOfTheFirstAttempt(t *testing.T) {
+	const script = `case "$*" in *--bcast*) exit 7;; esac
+trap 'echo "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"; exit 1' TERM
+echo "slurmstepd: error: execve(): agent: No such file or directory"; sleep 600 & wait`
+	g, _, err := started(t, script)
+	require.ErrorContains(t, err, "exit code 7")
+	require.Empty(t, g.Ending(0))
 }
 
 func TestMostTelling(t *testing.T) {
