@@ -18,6 +18,8 @@ const (
 	peerTimeout  = 5 * time.Second // for a request, and for taking the response
 	maxPeers     = 32              // at once; more wait in the kernel
 	requestLimit = 4096            // bytes of a request that are read
+
+	acceptPause = 100 * time.Millisecond // after a failed accept, such as for lack of descriptors
 )
 
 // Response is the response to GET or HEAD.
@@ -62,7 +64,13 @@ func (s *Server) serve() {
 		s.slots <- struct{}{}
 		c, err := s.listener.Accept()
 		if err != nil {
-			return
+			<-s.slots
+			select {
+			case <-s.context.Done():
+				return
+			case <-time.After(acceptPause):
+				continue
+			}
 		}
 		s.serving.Go(func() {
 			stop := context.AfterFunc(s.context, func() { _ = c.Close() })

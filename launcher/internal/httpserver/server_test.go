@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,11 +44,25 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// flaky fails once, as for lack of descriptors.
+type flaky struct {
+	net.Listener
+	sync.Once
+}
+
+func (f *flaky) Accept() (c net.Conn, err error) {
+	f.Do(func() { err = syscall.EMFILE })
+	if err == nil {
+		c, err = f.Listener.Accept()
+	}
+	return c, err
+}
+
 // Silent peers use up the connection limit and no more, and do not delay Close.
 func TestPeersAreBounded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := New(listener, alive)
+	s := New(&flaky{Listener: listener}, alive)
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", listener.Addr().String())
 		require.NoError(t, err)

@@ -179,6 +179,8 @@ func (c *client) status() ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, noAnswer(err)
+	case len(text) == 0:
+		return nil, noAnswer(io.EOF)
 	case len(text) > maxStatus:
 		return nil, fmt.Errorf("the answer is longer than %d MiB", maxStatus>>20)
 	}

@@ -109,6 +109,14 @@ func TestFindingsOfPlainData(t *testing.T) {
 			3,
 			[]string{"rank 2 called other collectives: 1 AllGather and 4 AllReduce, the others 0 and 5"},
 		},
+		"behind in two collectives": {
+			[]ras.Communicator{{
+				Partial: true, Tallies: []ras.Tally{{"AllReduce", 42, 7}, {"Broadcast", 5, 7}},
+				Ranks: []ras.Rank{{World: 3, Counts: map[string]uint64{"Broadcast": 4}}},
+			}},
+			1,
+			[]string{"rank 3 is behind: 4 Broadcast, the others 5"},
+		},
 		"still made": {
 			[]ras.Communicator{making}, 2, []string{"rank 1 reports: the communicator is still being made"},
 		},
@@ -193,6 +201,10 @@ func TestAskIsBounded(t *testing.T) {
 	defer cancel()
 	_, err := ras.Query(ctx, silent.Start(t))
 	require.ErrorIs(t, err, ras.ErrNoAnswer)
+	ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err = ras.Query(ctx, new(rastest.Server).Start(t))
+	require.ErrorIs(t, err, ras.ErrNoAnswer, "each process ends before it reports the status")
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -143,15 +143,23 @@ func (p *progress) total() (sum uint64) {
 	return sum
 }
 
-// lags compares the progress of ranks with that of the largest group; among equal groups, with the one furthest ahead.
+// shares reports whether both groups count an operation. The text of older versions has groups that do not.
+func (p *progress) shares(other *progress) bool {
+	for op := range p.counts {
+		if _, known := other.counts[op]; known {
+			return true
+		}
+	}
+	return false
+}
+
+// lags compares the progress of ranks with that of the largest group that shares an operation; among equal groups, with
+// the one furthest ahead.
 func (c *Communicator) lags(v View) (lines []string) {
 	groups := c.progress()
-	if len(groups) < 2 {
-		return nil
-	}
-	most := groups[0]
-	for _, g := range groups[1:] {
-		if len(g.ranks) > 0 {
+	for _, g := range groups {
+		most := groups[slices.IndexFunc(groups, g.shares)]
+		if len(g.ranks) > 0 && g != most {
 			lines = append(lines, c.nameRanks(g.ranks, v)+" "+difference(g, most))
 		}
 	}

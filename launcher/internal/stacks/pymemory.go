@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -144,11 +146,14 @@ func (p *python) sourceLine(pid int) string {
 	if path.IsAbs(p.source) {
 		from = "root"
 	}
-	f, err := os.Open(file(pid, from) + p.source)
+	f, err := os.OpenFile(file(pid, from)+p.source, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // /dev/stdin is this process's own
+		return ""
+	}
 	text, _ := io.ReadAll(io.LimitReader(f, longestTable))
 	lines := strings.Split(string(text), "\n")
 	if p.at < 1 || p.at > len(lines) {

@@ -257,3 +257,15 @@ walk(compile(open(argparse.__file__).read(), "x", "exec"))
 		require.Greater(t, checked, 1000)
 	}
 }
+
+// The program is no file: /dev/stdin would be gorun's own.
+func TestSourceInAPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = w.WriteString("work.wait()\n")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	p := python{source: "/proc/self/fd/" + strconv.Itoa(int(r.Fd())), at: 1}
+	require.Empty(t, p.sourceLine(os.Getpid()))
+}
