@@ -20,10 +20,13 @@ type Shared[T Number] struct {
 	group  *Group
 }
 
+// maxElements is more than any address space holds; the bytes of the ranks of a host are still an int.
+const maxElements = 1 << 47
+
 // Allocate allocates n zeroed elements of shared memory on each rank. Every rank of the group must call it with the
 // same n. The memory is valid until Free or the group's Close. A group can hold at most 256 allocations at a time.
 func Allocate[T Number](ctx context.Context, g *Group, n int) (*Shared[T], error) {
-	if n < 0 {
+	if n < 0 || n > maxElements {
 		return nil, &ArgumentError{"Allocate", fmt.Sprintf("%d elements", n)}
 	}
 	return allocateFor[T](ctx, g, "Allocate", n)

@@ -62,6 +62,7 @@ func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int
 	b.plan(bucketBytes / dtypeOf[T]().Size())
 	for i := range b.buckets {
 		if err := b.room(ctx, i); err != nil {
+			_ = b.Close(ctx) // nobody else can
 			return nil, err
 		}
 	}

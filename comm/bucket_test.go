@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,8 +57,15 @@ func TestBucketer(t *testing.T) {
 
 func misuse(ctx context.Context, g *comm.Group, b *comm.Bucketer[float32]) error {
 	_, negative := comm.NewBucketer(ctx, g, comm.Sum, -1, []int32{1})
+	_, many := comm.NewBucketer(ctx, g, comm.Sum, 1, slices.Repeat([][]int8{{1}}, 300)...)
+	_, huge := comm.Allocate[float64](ctx, g, 1<<61+1)                                    // 8 bytes, as an int
+	beyond := comm.AllGatherV[int8](ctx, g, nil, nil, []int{math.MaxInt, math.MaxInt, 2}) // 0 in all, as an int
+	if _, err := comm.Allocate[int8](ctx, g, 1); err != nil {
+		return fmt.Errorf("a Bucketer that was not made keeps memory: %w", err)
+	}
 	unknown, unready := b.Ready(ctx, 6), b.Wait()
 	for says, err := range map[string]error{
+		"free some": many, "2305843009213693953 elements": huge, "counts says 9223372036854775807 elements": beyond,
 		"NewBucketer: buckets of -1 bytes": negative, "tensor 6 of 6": unknown,
 		"tensor 0 of 6 was never said to be ready": unready,
 	} {

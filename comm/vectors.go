@@ -2,6 +2,7 @@ package comm
 
 import (
 	"context"
+	"math"
 
 	"gorun/comm/internal/backend"
 )
@@ -16,7 +17,7 @@ func (g *Group) sumOf(kind backend.Kind, name string, counts []int) (int, error)
 	}
 	sum := 0
 	for rank, count := range counts {
-		if count < 0 {
+		if count < 0 || count > math.MaxInt-sum {
 			return 0, wrong(kind, "%s says %d elements for rank %d", name, count, rank)
 		}
 		sum += count

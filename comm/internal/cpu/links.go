@@ -269,8 +269,8 @@ func (l *links) follows(local int, peer *net.UnixConn) {
 		case say == sayBye:
 			l.lost(local, goneLeft)
 			return
-		case file != nil:
-			l.regions <- file
+		case say == sayMemory:
+			l.regions <- file // nil if this process can have no more descriptors
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -22,6 +23,9 @@ func anonymous(size int) (*os.File, error) {
 }
 
 func mapped(file *os.File, size int) ([]byte, error) {
+	if file == nil {
+		return nil, errors.New("the shared memory did not arrive: this process has no free descriptor (ulimit -n)")
+	}
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err

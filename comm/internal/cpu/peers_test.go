@@ -186,3 +186,22 @@ func FuzzControl(f *testing.F) {
 }
 
 func numbered[T any](all []T) map[int]T { return maps.Collect(slices.All(all)) }
+
+// The kernel drops the descriptor if the process can have no more.
+func TestMemoryWithoutADescriptor(t *testing.T) {
+	l := newLinks(func(int, int) {})
+	name, err := l.listen()
+	require.NoError(t, err)
+	lowest, err := dial(t.Context(), name)
+	require.NoError(t, err)
+	defer lowest.Close()
+	peer, err := l.listener.AcceptUnix()
+	require.NoError(t, err)
+	_, err = lowest.Write([]byte{sayMemory, sayBye})
+	require.NoError(t, err)
+	l.peers = []*net.UnixConn{peer}
+	l.watch()
+	defer l.close()
+	_, err = mapped(<-l.regions, 1)
+	require.ErrorContains(t, err, "no free descriptor")
+}

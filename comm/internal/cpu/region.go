@@ -95,7 +95,7 @@ func (b *Backend) regionMemory(ctx context.Context, size int) ([]byte, error) {
 		own = file
 	}
 	memory, err := mapped(own, size)
-	own.Close()
+	closed(own)
 	if err != nil {
 		b.Abort(fmt.Errorf("Allocate: %w", err))
 	}
