@@ -71,7 +71,7 @@ func (d diagnosis) text() string {
 	}
 	healthy := d.healthy()
 	if room := maxLines - len(lines); len(healthy) > room && !d.all { // a narrow terminal
-		healthy = append(healthy[:room-1], d.mark("")+" ...")
+		healthy = append(healthy[:max(room-1, 0)], d.mark("")+" ...")
 	}
 	return strings.Join(append(healthy, lines...), "\n") + "\n"
 }

@@ -92,6 +92,8 @@ func TestDiagnosisIsShort(t *testing.T) {
 	text = diagnosis{c, findings, narrow, false, false, "gorun doctor -v -H n[1-2]"}.text()
 	assert.Equal(t, 20, strings.Count(text, "\n"))
 	assert.Contains(t, text, "\nok ...\n! n[1-2]: problem 0 [environment]\n")
+	long := append(findings[:1:1], doctor.Finding{Severity: doctor.Error, Text: "no address:" + strings.Repeat("\n", 20)})
+	assert.Contains(t, diagnosis{c, long, narrow, false, false, ""}.text(), "ok ...\n! n[1-2]: problem 0 [environment]\n")
 	all := diagnosis{c, findings, draw.Style{ASCII: true}, true, true, ""}.text()
 	assert.Equal(t, 30, strings.Count(all, "\n- n[1-2]: hint "))
 	assert.Equal(t, 30, strings.Count(all, "    read: evidence\n"))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -178,15 +177,23 @@ func (r *jobsRequest) evidence() error {
 	if err != nil {
 		return err
 	}
+	var broken error
 	for err == nil {
 		var f registry.File
-		if response.Next(&f) != nil || f.Name == "" { // what came before the end of the job remains
+		if broken = response.Next(&f); broken != nil || f.Name == "" {
 			break
 		}
 		err = w.add(f)
 	}
-	if err = cmp.Or(err, w.close()); err != nil {
+	w.index.Complete = broken == nil
+	if err == nil {
+		err = w.writeIndex()
+	}
+	if err != nil {
 		return err
+	}
+	if broken != nil { // what came before the end of the job remains
+		r.notify("not all came: the job ended meanwhile, or did not answer within " + evidenceTimeout.String())
 	}
 	dir := shellwords.Quote(r.dir)
 	return r.print(fmt.Sprintf("%s: %s\n`gorun explain %s` explains them\n", dir,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -169,6 +170,19 @@ func TestJobEndsMeanwhile(t *testing.T) {
 		assert.ErrorIs(t, r.ps(), registry.ErrEnded)
 		assert.Empty(t, stdout.String())
 	}
+}
+
+// Evidence of which a part came is kept, and says so.
+func TestEvidenceOfAJobThatEnds(t *testing.T) {
+	r, _, stderr := answering(t, func(_ context.Context, q registry.Request, send func(any) error) {
+		if q.Kind == registry.JobRequest {
+			_ = send(registry.Job{})
+		}
+	})
+	r.dir = filepath.Join(t.TempDir(), "evidence")
+	require.NoError(t, r.evidence())
+	assert.False(t, openEvidence(r.dir).index.Complete)
+	assert.Contains(t, stderr.String(), "not all came")
 }
 
 func TestWhatNCCLSays(t *testing.T) {

@@ -3,7 +3,6 @@
 package quarantine
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,7 +132,10 @@ func update(path, name string, now time.Time, change func(*Host) bool) error {
 	if err == nil {
 		_, err = f.WriteAt(append(text, '\n'), 0)
 	}
-	return cmp.Or(err, f.Truncate(int64(len(text)+1)))
+	if err == nil {
+		err = f.Truncate(int64(len(text) + 1))
+	}
+	return err
 }
 
 // lockTime is how long to wait for other processes. The holder may be suspended.

@@ -71,6 +71,8 @@ func TestDamagedFiles(t *testing.T) {
 	list := read(t, file, 0)
 	require.Len(t, list, maxHosts)
 	require.Equal(t, strings.Repeat("x", maxText), list[maxHosts-1].Reason)
+	require.ErrorContains(t, Add(file, "n2", "", start.AddDate(9000, 0, 0), start), "year", "which JSON does not have")
+	require.Len(t, read(t, file, 0), maxHosts)
 	_, err := Fail("/proc/self/gorun/hosts.json", "n", "", start)
 	require.Error(t, err)
 }

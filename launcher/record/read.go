@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
@@ -18,7 +19,7 @@ type Record struct {
 	file    string
 }
 
-// endSize is how many bytes the first and the last line of a record have at most.
+// endSize is how many bytes the last line of a record has at most. The first one has the command line, of any length.
 const endSize = 128 << 10
 
 // List returns the records, those of the last jobs first. It skips what cannot be read.
@@ -42,9 +43,7 @@ func (r *Record) read() error {
 	}
 	defer f.Close()
 	r.Running = isOpen(f)
-	ends := make([]byte, endSize)
-	n, err := f.ReadAt(ends, 0)
-	first, _, _ := bytes.Cut(ends[:n], []byte("\n"))
+	first, err := bufio.NewReader(io.LimitReader(f, maxSize)).ReadBytes('\n')
 	if err == nil || err == io.EOF {
 		err = json.Unmarshal(first, &r.Start)
 	}
@@ -52,7 +51,8 @@ func (r *Record) read() error {
 	if err != nil || statErr != nil {
 		return err
 	}
-	n, _ = f.ReadAt(ends, max(0, info.Size()-endSize))
+	ends := make([]byte, endSize)
+	n, _ := f.ReadAt(ends, max(0, info.Size()-endSize))
 	text := bytes.TrimSuffix(ends[:n], []byte("\n"))
 	var last Event
 	if json.Unmarshal(text[bytes.LastIndexByte(text, '\n')+1:], &last) == nil && last.Event == JobEnded {

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const began = `{"kind":"record","command":["gorun"],"started_at":"2026-11-29T00:00:%02dZ"}` + "\n"
+// began has a long command line.
+var began = `{"kind":"record","started_at":"2026-11-29T00:00:%02dZ","command":["` + strings.Repeat("x", endSize) +
+	"\"]}\n"
 
 // keep makes the record of a job that ended that many minutes ago.
 func keep(t *testing.T, records, id string, minutes int, more string) {
