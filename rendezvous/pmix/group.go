@@ -151,8 +151,10 @@ func (o *offer) merge(blob []byte) error {
 // constructed ends a CONSTRUCT: the members are in a group from now on.
 func (s *Server) constructed(m *collective, name string, blobs [][]byte) {
 	var all offer
-	for _, blob := range blobs {
-		if all.merge(blob) != nil {
+	for i, blob := range blobs {
+		known := len(all.contributions)
+		forged := func(c contribution) bool { return !s.serves(m.nodes[i], c.from) }
+		if all.merge(blob) != nil || slices.ContainsFunc(all.contributions[known:], forged) {
 			m.replyStatus(statusError)
 			return
 		}

@@ -88,6 +88,12 @@ func TestANodeSpeaksForItsOwnRanks(t *testing.T) {
 	all.servers[0].cfg.Exchange.Request(1, eventService, e.encode(), func(b []byte, _ error) { answered <- b })
 	<-answered
 	require.Empty(t, s.events)
+
+	forged = encoder{b: make([]byte, 9)} // a number, and a flag
+	forged.proc(proc(w.Name, 1))
+	forged.infoList(nil)
+	s.constructed(&collective{nodes: []int{0}}, "g", [][]byte{forged.b})
+	require.Empty(t, s.groups.kvals)
 }
 
 func TestDirectModex(t *testing.T) {
