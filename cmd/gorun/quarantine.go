@@ -91,7 +91,7 @@ func (o *quarantineOptions) run() (err error) {
 	if file == "" {
 		return errors.New("neither XDG_STATE_HOME nor HOME is set: no failures are kept")
 	}
-	for _, name := range o.names {
+	for i, name := range o.names {
 		known := true
 		if o.verb == "add" {
 			err = quarantine.Add(file, name, o.reason, now.Add(o.period), now)
@@ -99,7 +99,11 @@ func (o *quarantineOptions) run() (err error) {
 			known, err = quarantine.Lift(file, name, now)
 		}
 		if err != nil {
-			return printable.Unwritten(file, err)
+			err = printable.Unwritten(file, err)
+			if i > 0 {
+				err = fmt.Errorf("%w; done for the hosts before %s only, %d of %d", err, name, i, len(o.names))
+			}
+			return err
 		}
 		if !known {
 			o.notify(name + " is not in the list")

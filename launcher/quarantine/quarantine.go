@@ -92,7 +92,7 @@ func Fail(path, name, text string, now time.Time) (h Host, err error) {
 	return h, err
 }
 
-// Add puts a host into quarantine.
+// Add puts a host into quarantine. It fails if the file has as many hosts as it can hold, 1000.
 func Add(path, name, reason string, until, now time.Time) error {
 	return update(path, name, now, func(h *Host) bool {
 		h.Until, h.Reason = until, clip(reason)
@@ -109,7 +109,7 @@ func Lift(path, name string, now time.Time) (known bool, err error) {
 	return known, err
 }
 
-// update changes a host in the file; change returns false to remove it.
+// update changes a host in the file; change returns false to remove it. A disk that is full leaves the file as it was.
 func update(path, name string, now time.Time, change func(*Host) bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -126,14 +126,20 @@ func update(path, name string, now time.Time, change func(*Host) bool) error {
 		list = slices.Delete(list, i, i+1)
 	}
 	if change(&h) {
-		list = append(list[max(0, len(list)+1-maxHosts):], h)
+		if list = append(list, h); len(list) > maxHosts {
+			return fmt.Errorf("it has %d hosts already, the most it can hold", maxHosts)
+		}
 	}
 	text, err := json.MarshalIndent(list, "", " ")
-	if err == nil {
-		_, err = f.WriteAt(append(text, '\n'), 0)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = f.Truncate(int64(len(text) + 1))
+	beside := path + ".new" // only the holder of the lock writes it
+	if err = os.WriteFile(beside, append(text, '\n'), 0o600); err == nil {
+		err = os.Rename(beside, path)
+	}
+	if err != nil {
+		_ = os.Remove(beside)
 	}
 	return err
 }
@@ -142,19 +148,31 @@ func update(path, name string, now time.Time, change func(*Host) bool) error {
 const lockTime = 500 * time.Millisecond
 
 func open(path string, flags, lock int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags, 0o600)
-	if err != nil {
-		return nil, err
-	}
 	for late := time.Now().Add(lockTime); ; time.Sleep(lockTime / 100) {
+		f, err := os.OpenFile(path, flags, 0o600)
+		if err != nil {
+			return nil, err
+		}
 		err = unix.Flock(int(f.Fd()), lock|unix.LOCK_NB)
-		if err == nil {
+		if err == nil && isAt(f, path) {
 			return f, nil
 		}
-		if err != unix.EWOULDBLOCK && err != unix.EINTR || time.Now().After(late) {
-			return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: err}, f.Close())
+		if err == nil || err == unix.EWOULDBLOCK || err == unix.EINTR {
+			if time.Now().Before(late) {
+				_ = f.Close()
+				continue
+			}
+			err = unix.EWOULDBLOCK
 		}
+		return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: err}, f.Close())
 	}
+}
+
+// isAt reports whether a file is still the one at path: another process may have put a new one there.
+func isAt(f *os.File, path string) bool {
+	mine, err := f.Stat()
+	now, statErr := os.Stat(path)
+	return err == nil && statErr == nil && os.SameFile(mine, now)
 }
 
 // decode returns what is still of interest in the file, by name.

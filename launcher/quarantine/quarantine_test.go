@@ -65,16 +65,34 @@ func TestDamagedFiles(t *testing.T) {
 		require.False(t, fail(t, file, "n", 0))
 		require.Len(t, read(t, file, 0), 1)
 	}
-	many := strings.Repeat(`{"host":"n","until":"2026-11-29T00:00:00Z"},`, maxHosts)
+	many := strings.Repeat(`{"host":"n","until":"2026-11-29T00:00:00Z"},`, maxHosts-1)
 	require.NoError(t, os.WriteFile(file, []byte("["+many+"{}]"), 0o600))
 	require.NoError(t, Add(file, "new", strings.Repeat("x", 9*maxText), start.Add(time.Hour), start))
 	list := read(t, file, 0)
 	require.Len(t, list, maxHosts)
 	require.Equal(t, strings.Repeat("x", maxText), list[maxHosts-1].Reason)
-	require.ErrorContains(t, Add(file, "n2", "", start.AddDate(9000, 0, 0), start), "year", "which JSON does not have")
-	require.Len(t, read(t, file, 0), maxHosts)
+	require.ErrorContains(t, Add(file, "new", "", start.AddDate(9000, 0, 0), start), "year", "which JSON does not have")
+	require.ErrorContains(t, Add(file, "n2", "", start.Add(time.Hour), start), "it has 1000 hosts already")
+	require.Equal(t, list, read(t, file, 0))
 	_, err := Fail("/proc/self/gorun/hosts.json", "n", "", start)
 	require.Error(t, err)
+}
+
+// A write that fails, as on a full disk, leaves the file as it was.
+func TestTheFileIsReplaced(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hosts.json")
+	require.NoError(t, Add(file, "n1", "cables", start.Add(time.Hour), start))
+	old, err := os.Open(file)
+	require.NoError(t, err)
+	defer old.Close()
+	require.NoError(t, Add(file, "n2", "cables", start.Add(time.Hour), start))
+	require.Len(t, decode(old, start), 1)
+	require.Len(t, read(t, file, 0), 2)
+	require.False(t, isAt(old, file))
+
+	require.NoError(t, os.MkdirAll(filepath.Join(file+".new", "in the way"), 0o700))
+	require.Error(t, Add(file, "n3", "cables", start.Add(time.Hour), start))
+	require.Len(t, read(t, file, 0), 2)
 }
 
 // Each process opens the file by itself: so does each call.
