@@ -42,13 +42,16 @@ func (r *Record) read() error {
 		return err
 	}
 	defer f.Close()
-	r.Running = isOpen(f)
 	first, err := bufio.NewReader(io.LimitReader(f, maxSize)).ReadBytes('\n')
 	if err == nil || err == io.EOF {
 		err = json.Unmarshal(first, &r.Start)
 	}
-	info, statErr := f.Stat()
-	if err != nil || statErr != nil {
+	if err != nil {
+		return err
+	}
+	r.Running = isOpen(f) // not before it has a line: Create locks it in between
+	info, err := f.Stat()
+	if err != nil {
 		return err
 	}
 	ends := make([]byte, endSize)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // began has a long command line.
@@ -91,6 +92,27 @@ func TestList(t *testing.T) {
 	require.Error(t, err)
 	_, err = Create(records, "ended")
 	require.ErrorIs(t, err, os.ErrExist, "no job writes another one's record")
+}
+
+// A job that has made its file locks it later, and then writes.
+func TestListWhileAJobBegins(t *testing.T) {
+	records := t.TempDir()
+	file := filepath.Join(records, "job", fileName)
+	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o700))
+	require.NoError(t, unix.Mkfifo(file, 0o600))
+	listed := make(chan []Record)
+	go func() { listed <- List(records) }()
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = f.WriteString(strings.Repeat(" ", endSize)) // more than a pipe takes: List has begun to read
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	_, err = fmt.Fprintf(f, began, 1)
+	require.NoError(t, err)
+	list := <-listed
+	require.Len(t, list, 1)
+	require.True(t, list[0].Running)
 }
 
 func TestStream(t *testing.T) {
