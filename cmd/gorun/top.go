@@ -63,7 +63,8 @@ func (r *jobsRequest) top() error {
 // watch redraws the screen until the user leaves, or an error.
 func (r *jobsRequest) watch(h registry.Handle, now registry.Job, screen *topScreen) error {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGTSTP)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
+		syscall.SIGTSTP)
 	defer signal.Stop(signals)
 	tick := time.NewTicker(topInterval)
 	defer tick.Stop()

@@ -15,8 +15,8 @@ import (
 	"gorun/launcher/registry"
 )
 
-// Ctrl-Z restores the terminal, and SIGCONT shows the job again.
-func TestTopIsSuspended(t *testing.T) {
+// Ctrl-Z restores the terminal, and SIGCONT shows the job again. So do q and Ctrl-\ at the end.
+func TestTopRestoresTheTerminal(t *testing.T) {
 	program, place := ownGorun(t), t.TempDir()
 	environ := append(os.Environ(), "XDG_RUNTIME_DIR="+place, "XDG_STATE_HOME="+place, "TERM=xterm")
 	command := func(args ...string) *exec.Cmd {
@@ -37,10 +37,14 @@ func TestTopIsSuspended(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 
 	head, tty := terminal(t)
-	top := command("top", registry.Find([]string{place})[0].ID)
-	top.Stdin, top.Stdout, top.Stderr = tty, tty, tty
-	top.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	require.NoError(t, top.Start())
+	start := func() *exec.Cmd {
+		top := command("top", registry.Find([]string{place})[0].ID)
+		top.Stdin, top.Stdout, top.Stderr = tty, tty, tty
+		top.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		require.NoError(t, top.Start())
+		return top
+	}
+	top := start()
 	screen := &reading{from: head}
 	screen.until(t, "q leaves")
 	assert.False(t, echoes(t, tty))
@@ -57,6 +61,15 @@ func TestTopIsSuspended(t *testing.T) {
 	screen.until(t, "\x1b[?1049h")
 	screen.until(t, "q leaves")
 	_, err = head.WriteString("q")
+	require.NoError(t, err)
+	screen.until(t, "\x1b[?1049l")
+	require.NoError(t, top.Wait())
+	assert.True(t, echoes(t, tty))
+
+	head, tty = terminal(t)
+	top, screen = start(), &reading{from: head}
+	screen.until(t, "q leaves")
+	_, err = head.WriteString("\x1c")
 	require.NoError(t, err)
 	screen.until(t, "\x1b[?1049l")
 	require.NoError(t, top.Wait())
