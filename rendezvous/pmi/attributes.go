@@ -137,11 +137,11 @@ func (s *space) attributeWaiters() (ranks []int) {
 	return slices.Compact(ranks)
 }
 
-// serveAttributes answers other nodes.
-func (s *Server) serveAttributes(texts []string, reply func(outcome, value string)) {
+// serveAttributes answers other nodes, each for its own ranks only.
+func (s *Server) serveAttributes(from int, texts []string, reply func(outcome, value string)) {
 	sp := s.spaces[texts[1]]
 	rank, err := strconv.Atoi(texts[2])
-	if sp == nil || err != nil || !sp.Has(rank) {
+	if sp == nil || err != nil || !sp.Has(rank) || sp.Ranks[rank].Node != from {
 		reply(missing, "")
 		return
 	}
@@ -181,7 +181,7 @@ func (s *Server) requestPair(nodes []int, name, key string, done func(value stri
 }
 
 // servePairs answers other nodes.
-func (s *Server) servePairs(texts []string, reply func(outcome, value string)) {
+func (s *Server) servePairs(_ int, texts []string, reply func(outcome, value string)) {
 	if sp := s.spaces[texts[0]]; sp != nil {
 		if value, ok := sp.lookup(texts[1]); ok {
 			reply(found, value)

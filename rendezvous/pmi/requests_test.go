@@ -234,6 +234,10 @@ func TestAttributesOfAHost(t *testing.T) {
 	for i := range w.Ranks {
 		ranks = append(ranks, c.begun2(w, i))
 	}
+	forged := make(chan []byte, 1)
+	c.star.Nodes[2].Request(0, attributesService, packTexts(attributePut, "w", "1", "0/0/k", "forged"),
+		func(reply []byte, _ error) { forged <- reply })
+	require.Equal(t, packTexts(missing, ""), <-forged, "to a node for another's rank")
 	const wait, got = "cmd=info-getnodeattr;thrid=3;key=k;wait=TRUE;", "cmd=info-getnodeattr-response;thrid=3;found" +
 		"=TRUE;value=v;rc=0;"
 	ranks[2].asks2("cmd=info-getnodeattr;key=k;wait=FALSE;", "cmd=info-getnodeattr-response;found=FALSE;rc=0;")

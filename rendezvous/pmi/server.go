@@ -53,8 +53,10 @@ func New(cfg Config) *Server {
 }
 
 // serve answers requests of other nodes, which are lists of size strings. answer is called with the lock held.
-func (s *Server) serve(service string, size int, answer func(texts []string, reply func(outcome, value string))) {
-	s.cfg.Exchange.Serve(service, func(_ int, body []byte, reply func([]byte, error)) {
+func (s *Server) serve(
+	service string, size int, answer func(from int, texts []string, reply func(outcome, value string)),
+) {
+	s.cfg.Exchange.Serve(service, func(from int, body []byte, reply func([]byte, error)) {
 		texts, err := cutTexts(body, size)
 		if err != nil {
 			reply(nil, err)
@@ -62,7 +64,7 @@ func (s *Server) serve(service string, size int, answer func(texts []string, rep
 		}
 		s.node.Lock()
 		defer s.node.Unlock()
-		answer(texts, func(outcome, value string) { reply(packTexts(outcome, value), nil) })
+		answer(from, texts, func(outcome, value string) { reply(packTexts(outcome, value), nil) })
 	})
 }
 
