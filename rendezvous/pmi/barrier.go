@@ -86,6 +86,23 @@ func (c *session) barrier(b *barrier, text func(err error) string) (string, erro
 	return "", nil
 }
 
+// leaveBarriers takes the rank's program, which has ended, out of the barriers in which it waits for others here, so
+// that the rank's next program may enter them. A round that other nodes know of goes on.
+func (c *session) leaveBarriers() {
+	s := c.space
+	for name, b := range s.barriers {
+		if b.arrived[c.p.Rank] == nil {
+			continue
+		}
+		delete(b.arrived, c.p.Rank)
+		c.pending--
+		if b.members != nil && len(b.arrived)+len(b.crossing) == 0 {
+			delete(s.barriers, name)
+			s.usage(b.owner).groups--
+		}
+	}
+}
+
 // fence returns this node's part in a round. The barrier of a group carries the fresh pairs, too; they stay fresh for
 // the nodes that are not in it.
 func (s *space) fence(b *barrier) exchange.Fence {

@@ -111,16 +111,18 @@ func TestBarriersOfManyGroups(t *testing.T) {
 	}
 }
 
-// The server refuses a rank that names too many groups on consecutive connections. Other ranks are not affected.
+// The server refuses a rank that names too many groups on consecutive connections, in which others wait. Other ranks
+// are not affected.
 func TestBarriersOfTooManyGroups(t *testing.T) {
 	c := newCluster(t, 1, 0)
-	w := c.add(newWorld("w", 0, 0, 0))
+	w := c.add(newWorld("w", make([]int, 3+maxGroups/maxPending)...))
 	c.claim = func(id int) (world.Proc, error) { return world.Proc{World: "w", Rank: id}, nil }
-	name := func(n int) string { return fmt.Sprintf("cmd=barrier_in group=0,2:%d", n) }
+	name := func(n int) string { return fmt.Sprintf("cmd=barrier_in group=0,1,%d:%d", 3+n/maxPending, n) }
 	for n := 0; n < maxGroups; n += maxPending {
 		k := c.anonymous()
 		k.says("cmd=initack pmiid=0")
-		for _, line := range []string{"cmd=initack rc=0", "cmd=set size=3", "cmd=set rank=0", "cmd=set debug=0"} {
+		size := fmt.Sprint("cmd=set size=", len(w.Ranks))
+		for _, line := range []string{"cmd=initack rc=0", size, "cmd=set rank=0", "cmd=set debug=0"} {
 			k.receives(line)
 		}
 		k.init1()
@@ -128,11 +130,18 @@ func TestBarriersOfTooManyGroups(t *testing.T) {
 			k.says(name(n + i))
 		}
 		k.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
+		other := c.begun(w, 3+n/maxPending)
+		for i := range maxPending {
+			other.says(name(n + i))
+		}
+		other.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
 		require.NoError(t, k.conn.Close())
-		c.serving.Wait()
+		require.Eventually(t, func() bool {
+			return strings.Count(strings.Join(c.log.all(), "\n"), "left w.0") == 1+n/maxPending
+		}, 20*time.Second, time.Millisecond)
 	}
 	many := c.begun(w, 0)
-	many.asks(name(maxGroups), "cmd=barrier_out rc=-1 msg=more_than_1024_barriers_are_in_progress")
+	many.asks("cmd=barrier_in group=0,1:x", "cmd=barrier_out rc=-1 msg=more_than_1024_barriers_are_in_progress")
 	many.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
 	together([]*client{c.begun(w, 1), c.begun(w, 2)}, "cmd=barrier_in group=1,2", "cmd=barrier_out")
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")

@@ -192,6 +192,26 @@ func TestMPIBeginsAgain(t *testing.T) {
 	c.log.await(t, "began w.0 PMI-2")
 }
 
+// A program ends while it waits in barriers, and another begins: over the same connection, then over a new one.
+func TestAProgramThatEndsInABarrier(t *testing.T) {
+	c := newCluster(t, 1, 0)
+	w := c.add(newWorld("w", 0, 0))
+	k, other := c.begun(w, 0), c.begun(w, 1)
+	k.says("cmd=barrier_in")
+	k.says("cmd=barrier_in group=0,1:1")
+	c.awaitInBarrier(w, 0)
+	k.init1()
+	k.says("cmd=barrier_in")
+	c.awaitInBarrier(w, 0)
+	require.NoError(t, k.conn.Close())
+	c.log.await(t, "left w.0")
+	require.Zero(t, c.servers[0].spaces["w"].usage(0).groups)
+	again := c.begun(w, 0)
+	again.says("cmd=barrier_in")
+	other.asks("cmd=barrier_in", "cmd=barrier_out")
+	again.receives("cmd=barrier_out")
+}
+
 // The server reports a rank that sends garbage. No other rank is affected.
 func TestGarbage(t *testing.T) {
 	init, init2 := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=init pmi_version=2 pmi_subversion=0\n"

@@ -190,6 +190,7 @@ func (c *session) unregister(err error) {
 	if c.p.Rank != world.AllRanks {
 		delete(c.space.sessions, c.p.Rank)
 		c.space.leave(c.p.Rank)
+		c.leaveBarriers()
 	}
 	switch {
 	case s.closed:
@@ -240,6 +241,7 @@ func (c *session) init(q request) (string, error) {
 
 // begin notes that the rank has begun MPI, unless it has before without finalizing.
 func (c *session) begin(version int) {
+	c.leaveBarriers() // an earlier program's
 	if !c.began || c.finalized {
 		c.began, c.finalized = true, false
 		c.server.node.AfterUnlock(func() { c.server.cfg.Launcher.Began(c.p, fmt.Sprintf("PMI-%d", version)) })

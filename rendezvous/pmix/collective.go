@@ -86,6 +86,24 @@ func (s *Server) newCollective(key string, p plan) *collective {
 	return m
 }
 
+// leaveCollectives takes a program that has ended out of the collectives in which it waits for others here, so that its
+// rank's next program may join them.
+func (s *Server) leaveCollectives(c *conn) {
+	for key, m := range s.collectives {
+		if q := m.arrived[c.proc]; q == nil || q.conn != c {
+			continue
+		}
+		delete(m.arrived, c.proc)
+		if len(m.arrived) == 0 {
+			m.over = true
+			if m.timer != nil {
+				m.timer.Stop()
+			}
+			delete(s.collectives, key)
+		}
+	}
+}
+
 // enqueue continues a collective on the other nodes, after earlier ones with the same key.
 func (s *Server) enqueue(m *collective) {
 	delete(s.collectives, m.key)

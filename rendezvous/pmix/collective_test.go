@@ -76,6 +76,18 @@ func TestCollectiveRefusedOnOneNode(t *testing.T) {
 	require.Equal(t, statusTimeout, ranks[1].wait(tag).oneStatus())
 }
 
+// A program ends while it waits in a fence, and the rank's next one enters it.
+func TestAProgramThatEndsInAFence(t *testing.T) {
+	w := spread("gorun-1", 2, 1)
+	all := start(t, 1, w)
+	first := all.join(w, 0)
+	first.unanswered(first.ask(commandFence, fenceBody(everybody(w))))
+	require.NoError(t, first.conn.Close())
+	require.Equal(t, "left 0", all.received.next(t))
+	require.Empty(t, all.servers[0].collectives)
+	fenceAll(t, w, all.joinAll(w))
+}
+
 // A node's part in a fence is limited in size. Nodes fetch the rest on request.
 func TestFenceOfMuchData(t *testing.T) {
 	w := spread("gorun-1", 4, 2)

@@ -183,6 +183,9 @@ func (s *Server) disconnected(c *conn, err error) {
 	} else if !c.finalized {
 		s.node.AfterUnlock(func() { s.cfg.Launcher.Left(c.proc) })
 	}
+	if !c.finalized {
+		s.leaveCollectives(c)
+	}
 	s.checkExited(c.proc, m)
 }
 
