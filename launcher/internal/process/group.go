@@ -129,7 +129,7 @@ func NewGroup(sink Sink) *Group {
 // Start starts ranks and returns when all of them execute their program. If some cannot be started it returns the
 // *StartError of the first of them in order; ranks that did start keep running, and the caller must end them. Output
 // is delivered meanwhile.
-func (g *Group) Start(c Common, ranks []Rank) error {
+func (g *Group) Start(c Common, ranks []Rank) (err error) {
 	if len(ranks) == 0 {
 		return nil
 	}
@@ -139,8 +139,13 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 	if err != nil {
 		return err
 	}
-	slots, err := g.register(c, ranks)
-	if err != nil {
+	slots := make([]rank, len(ranks))
+	defer func() {
+		if err != nil {
+			g.unregister(slots)
+		}
+	}()
+	if err := g.register(c, ranks, slots); err != nil {
 		return err
 	}
 	if err := g.shared.open(ranks); err != nil {
@@ -162,33 +167,29 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 		s.post(func() { s.startRanks(b) })
 	}
 	b.busy.Wait()
-	if err := b.err(); err != nil {
-		g.unregister(slots)
-		return err
-	}
-	return nil
+	return b.err()
 }
 
-func (g *Group) register(c Common, ranks []Rank) ([]rank, error) {
+// register enters ranks into slots, up to the first error.
+func (g *Group) register(c Common, ranks []Rank, slots []rank) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return nil, ErrClosed
+		return ErrClosed
 	}
-	slots := make([]rank, len(ranks))
 	for i := range ranks {
 		r := &slots[i]
 		r.Rank, r.hasSocket = ranks[i], c.Sockets
 		r.pidfd, r.end = -1, [numStreams]int32{-1, -1, -1}
 		if _, ok := g.ranks[r.ID]; ok {
-			return nil, fmt.Errorf("start rank %d: a rank of that number is running", r.ID)
+			return fmt.Errorf("start rank %d: a rank of that number is running", r.ID)
 		}
 		if r.hasPTY() && r.Stdout.Kind != PTY {
-			return nil, fmt.Errorf("start rank %d: a pseudo-terminal without stdout", r.ID)
+			return fmt.Errorf("start rank %d: a pseudo-terminal without stdout", r.ID)
 		}
 		g.ranks[r.ID] = r
 	}
-	return slots, nil
+	return nil
 }
 
 // unregister frees the ids of ranks that have no process.
@@ -196,8 +197,8 @@ func (g *Group) unregister(ranks []rank) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range ranks {
-		if ranks[i].pid.Load() == 0 {
-			delete(g.ranks, ranks[i].ID)
+		if r := &ranks[i]; r.pid.Load() == 0 && g.ranks[r.ID] == r {
+			delete(g.ranks, r.ID)
 		}
 	}
 }

@@ -153,6 +153,10 @@ func TestProgramsAndDirectoriesOfTheirOwn(t *testing.T) {
 	assert.Equal(t, there+"\n", g.text(7)[0])
 	assert.Equal(t, 5, g.story(1).status.Code)
 	assert.ErrorContains(t, g.Start(pwd, []process.Rank{piped(7)}), "rank 7: a rank of that number is running")
+	fourth := piped(20)
+	require.Error(t, g.Start(pwd, []process.Rank{fourth, piped(7)}))
+	require.NoError(t, g.Start(pwd, []process.Rank{fourth}), "no rank was started, so its number is free")
+	g.await(fourth)
 }
 
 func TestRelativeProgramIsFoundFromTheRanksDirectory(t *testing.T) {

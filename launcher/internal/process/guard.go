@@ -44,7 +44,7 @@ const guardName = "job-guard"
 // (guard_link.go).
 //
 // What is added before Start, or while the guard process is dead, is kept for the next one. All methods are safe for
-// concurrent use; those that do not add anything wait for a pending Start. The zero value is ready to use.
+// concurrent use. The zero value is ready to use.
 type Guard struct {
 	mu        sync.Mutex // held only briefly while ranks start: spawner threads add them
 	config    GuardConfig
