@@ -232,6 +232,12 @@ func (k *keyring) agentKeys(socket string) ([]*agentKey, error) {
 		return nil, err
 	}
 	listed, err := a.client.List()
+	if err != nil { // another agent may be there by now
+		k.forget(socket, a)
+		if a, err = k.agent(socket); err == nil {
+			listed, err = a.client.List()
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -270,6 +276,16 @@ func (k *keyring) agent(socket string) (*agentConn, error) {
 	}
 	k.agents[socket] = &agentConn{conn, agent.NewClient(conn)}
 	return k.agents[socket], nil
+}
+
+// forget closes the connection to an agent that does not answer.
+func (k *keyring) forget(socket string, a *agentConn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.agents[socket] == a {
+		delete(k.agents, socket)
+	}
+	_ = a.conn.Close()
 }
 
 // file reads an identity file once.

@@ -90,6 +90,26 @@ func TestAgentOnlyKey(t *testing.T) {
 	require.Contains(t, f.Text, "the agent at /no/agent: connect: no such file or directory")
 }
 
+// Another agent takes the place of one that has ended.
+func TestAgentIsReplaced(t *testing.T) {
+	server := remotetest.NewServer(t)
+	key := remotetest.Keygen(t, filepath.Join(t.TempDir(), "key"), "ed25519", "")
+	server.Authorize(key)
+	socket := filepath.Join(t.TempDir(), "agent")
+	c := client(t, ssh.Config{ConfigFile: server.Config("IdentitiesOnly no", "IdentityAgent "+socket)})
+	require.NoError(t, os.Remove(server.ClientKey))
+	require.NoError(t, os.Remove(server.ClientKey+".pub"))
+	for _, agent := range []string{"first", "second"} {
+		t.Run(agent, func(t *testing.T) {
+			testneeds.SSHAgent(t, remotetest.LayerSSHD, socket, key)
+			h, err := c.Dial(t.Context(), remote.Target{Name: "node"})
+			require.NoError(t, err)
+			require.NoError(t, h.Close())
+		})
+		_ = os.Remove(socket)
+	}
+}
+
 // One prompt unlocks a key for all hosts, whichever needs it first.
 func TestEncryptedKeyAsksOnce(t *testing.T) {
 	server := remotetest.NewServer(t)
