@@ -33,7 +33,7 @@ import (
 // kernel. If another user has the name, rank 0 appends random characters to it. The other ranks find the longer name in
 // /proc/net/unix.
 type addressServer struct {
-	listener *net.UnixListener
+	listener net.Listener // of a Unix socket
 	done     sync.WaitGroup
 }
 
@@ -166,11 +166,15 @@ func listenAs(name string) (*net.UnixListener, error) {
 
 func (s *addressServer) answer(address string) {
 	for {
-		conn, err := s.listener.AcceptUnix()
-		if err != nil {
+		conn, err := s.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if cpu.SameUser(conn) == nil {
+		if err != nil { // such as for lack of descriptors
+			time.Sleep(longestPause)
+			continue
+		}
+		if cpu.SameUser(conn.(*net.UnixConn)) == nil {
 			conn.SetDeadline(time.Now().Add(asking))
 			io.WriteString(conn, address)
 		}

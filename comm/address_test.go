@@ -2,9 +2,13 @@ package comm_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,4 +73,28 @@ func TestNeighboursOfSeveralHosts(t *testing.T) {
 	_, err := comm.Join(t.Context())
 	require.ErrorContains(t, err, "the launcher says nothing about where the 4 ranks of several hosts can meet: "+
 		"give all of them MASTER_ADDR, rank 0's host, and MASTER_PORT, a free port there")
+}
+
+// flaky fails once, as for lack of descriptors.
+type flaky struct {
+	net.Listener
+	sync.Once
+}
+
+func (f *flaky) Accept() (c net.Conn, err error) {
+	f.Do(func() { err = syscall.EMFILE })
+	if err == nil {
+		c, err = f.Listener.Accept()
+	}
+	return c, err
+}
+
+func TestAddressAfterAFailedAccept(t *testing.T) {
+	name := "@gorun-test-" + rand.Text()
+	l, err := net.Listen("unix", name)
+	require.NoError(t, err)
+	defer comm.AnswerAt(&flaky{Listener: l}, "127.0.0.1:7")()
+	address, err := comm.AskAddress(t.Context(), name)
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:7", address)
 }

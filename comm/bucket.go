@@ -157,19 +157,22 @@ func (b *Bucketer[T]) Wait() error {
 			return &ArgumentError{"Bucketer.Wait", fmt.Sprintf("tensor %d of %d was never said to be ready", i, len(b.tensors))}
 		}
 	}
-	for k := range b.buckets {
-		if err := b.buckets[k].work.Wait(); err != nil {
-			return err
+	var failed error
+	for k := range b.buckets { // all of them: the memory is in use until then
+		if err := b.buckets[k].work.Wait(); err != nil && failed == nil {
+			failed = err
 		}
-		if b.viewed {
+		if b.viewed || failed != nil {
 			continue
 		}
 		for _, i := range b.buckets[k].tensors {
 			copy(b.tensors[i], b.buckets[k].data[b.at[i]:])
 		}
 	}
-	b.reset()
-	return nil
+	if failed == nil {
+		b.reset()
+	}
+	return failed
 }
 
 // Close releases the buckets' memory. Every rank of the group must call it.
