@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -201,8 +202,12 @@ func (r *jobsRequest) evidence() error {
 }
 
 // evidenceDirs are the directories that a job has kept.
-func evidenceDirs(rec record.Record) []string {
-	dirs, _ := filepath.Glob(filepath.Join(record.Dir(recordsDir(), rec.ID), "evidence*"))
+func evidenceDirs(rec record.Record) (dirs []string) {
+	dir := record.Dir(recordsDir(), rec.ID)
+	names, _ := fs.Glob(os.DirFS(dir), "evidence*") // the pattern is good; dir may be none
+	for _, name := range names {
+		dirs = append(dirs, filepath.Join(dir, name))
+	}
 	return dirs
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"gorun/launcher/doctor"
 	"gorun/launcher/doctor/signature"
 	"gorun/launcher/job"
+	"gorun/launcher/record"
 )
 
 func TestExplain(t *testing.T) {
@@ -201,4 +204,12 @@ func TestWrapCommands(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, wrapCommands(c.text, c.width), c.text)
 	}
+}
+
+func TestEvidenceDirs(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "no [pattern")
+	t.Setenv("XDG_STATE_HOME", state)
+	dir := filepath.Join(record.Dir(recordsDir(), "job"), "evidence-2")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	require.Equal(t, []string{dir}, evidenceDirs(record.Record{ID: "job"}))
 }

@@ -140,7 +140,7 @@ func TestRCCL(t *testing.T) {
 func TestSearch(t *testing.T) {
 	folder := ncclfake.Build(t)
 	alone(t)
-	environment := t.TempDir()
+	environment := filepath.Join(t.TempDir(), "no [pattern")
 	site := filepath.Join(environment, "lib", "python3.11", "site-packages")
 	place := func(below, name string) string {
 		at := filepath.Join(site, below, name)

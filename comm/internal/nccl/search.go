@@ -3,6 +3,7 @@
 package nccl
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,9 +120,9 @@ func siteFolders(prefixes []string) []string {
 			"lib/python3*/site-packages", "lib/python3*/dist-packages",
 			"lib64/python3*/site-packages",
 		} {
-			// the pattern is valid; a prefix that contains [ matches nothing
-			matches, _ := filepath.Glob(filepath.Join(prefix, pattern))
+			matches, _ := fs.Glob(os.DirFS(prefix), pattern) // the pattern is valid
 			for _, match := range matches {
+				match = filepath.Join(prefix, match)
 				if real, err := filepath.EvalSymlinks(match); err == nil && !seen[real] {
 					seen[real] = true
 					folders = append(folders, match)
