@@ -77,9 +77,10 @@ func Read(path string, now time.Time) (list []Host, err error) {
 	return list, err
 }
 
-// Fail adds a failure of a host. The result says whether it is in quarantine now.
+// Fail adds a failure of a host. The result says whether it is in quarantine now. In a full file it replaces the
+// first host.
 func Fail(path, name, text string, now time.Time) (h Host, err error) {
-	err = update(path, name, now, func(old *Host) bool {
+	err = update(path, name, now, true, func(old *Host) bool {
 		old.Failures = append(old.Failures, Failure{now, clip(text)})
 		old.Failures = old.Failures[max(0, len(old.Failures)-Limit):]
 		if until := now.Add(Duration); len(old.Failures) == Limit && until.After(old.Until) {
@@ -94,7 +95,7 @@ func Fail(path, name, text string, now time.Time) (h Host, err error) {
 
 // Add puts a host into quarantine. It fails if the file has as many hosts as it can hold, 1000.
 func Add(path, name, reason string, until, now time.Time) error {
-	return update(path, name, now, func(h *Host) bool {
+	return update(path, name, now, false, func(h *Host) bool {
 		h.Until, h.Reason = until, clip(reason)
 		return true
 	})
@@ -102,15 +103,16 @@ func Add(path, name, reason string, until, now time.Time) error {
 
 // Lift forgets a host, and reports whether it was known.
 func Lift(path, name string, now time.Time) (known bool, err error) {
-	err = update(path, name, now, func(h *Host) bool {
+	err = update(path, name, now, false, func(h *Host) bool {
 		known = !h.Until.IsZero() || h.Failures != nil
 		return false
 	})
 	return known, err
 }
 
-// update changes a host in the file; change returns false to remove it. A disk that is full leaves the file as it was.
-func update(path, name string, now time.Time, change func(*Host) bool) error {
+// update changes a host in the file; change returns false to remove it. In a full file a new host replaces the first
+// one, or is refused. A disk that is full leaves the file as it was.
+func update(path, name string, now time.Time, replaces bool, change func(*Host) bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -126,9 +128,10 @@ func update(path, name string, now time.Time, change func(*Host) bool) error {
 		list = slices.Delete(list, i, i+1)
 	}
 	if change(&h) {
-		if list = append(list, h); len(list) > maxHosts {
+		if list = append(list, h); len(list) > maxHosts && !replaces {
 			return fmt.Errorf("it has %d hosts already, the most it can hold", maxHosts)
 		}
+		list = list[max(0, len(list)-maxHosts):]
 	}
 	text, err := json.MarshalIndent(list, "", " ")
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,10 @@ func TestDamagedFiles(t *testing.T) {
 	require.ErrorContains(t, Add(file, "new", "", start.AddDate(9000, 0, 0), start), "year", "which JSON does not have")
 	require.ErrorContains(t, Add(file, "n2", "", start.Add(time.Hour), start), "it has 1000 hosts already")
 	require.Equal(t, list, read(t, file, 0))
+	require.False(t, fail(t, file, "n3", 0), "which replaces the first")
+	now := read(t, file, 0)
+	require.Len(t, now, maxHosts)
+	require.True(t, slices.ContainsFunc(now, func(h Host) bool { return h.Name == "n3" }))
 	_, err := Fail("/proc/self/gorun/hosts.json", "n", "", start)
 	require.Error(t, err)
 }
