@@ -67,8 +67,11 @@ func (p Proc) signal(sig unix.Signal, thread int) error {
 // openPidfd returns a pidfd of p, or os.ErrProcessDone. It opens the pid first and then checks that it is still p's.
 func (p Proc) openPidfd() (pidfd int, err error) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if now, gone := Describe(p.PID); err == unix.ESRCH || gone != nil || now.Start != p.Start {
+	if now, unread := Describe(p.PID); err == unix.ESRCH || now.Start != p.Start {
 		_ = unix.Close(fd)
+		if shortOfDescriptors(unread) {
+			return -1, unread
+		}
 		return -1, os.ErrProcessDone
 	}
 	return fd, os.NewSyscallError("pidfd_open", err)

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -180,6 +181,12 @@ type procDir struct {
 	lastFD int // an open file whose last word is the newest pid; -1: none
 	buffer []byte
 	names  []string
+	failed error // of a file that exists for all we know; nil: none since it was cleared
+}
+
+// shortOfDescriptors reports whether an open failed because this process or the host has no free descriptor.
+func shortOfDescriptors(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
 func openProc() (*procDir, error) {
@@ -343,6 +350,9 @@ func variableIn(environ []byte, name string) (string, bool) {
 func (d *procDir) read(name string) ([]byte, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
+		if shortOfDescriptors(err) {
+			d.failed = &os.PathError{Op: "open", Path: "/proc/" + name, Err: err}
+		}
 		return nil, err
 	}
 	defer unix.Close(fd)

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"slices"
@@ -120,12 +121,16 @@ func (t Target) Terminate(limit time.Duration) bool {
 //
 // Guards of inner jobs come last: they end by themselves once their launcher is dead, and remove its files before.
 func (t Target) KillAll(limit time.Duration) (left []Proc) {
+	defer t.killCgroup()
+	deadline := time.Now().Add(limit)
 	s, err := t.begin()
-	if err != nil {
-		return nil
+	for ; err != nil; s, err = t.begin() {
+		if !shortOfDescriptors(err) || time.Now().After(deadline) {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
 	}
 	defer s.close()
-	defer s.killCgroup()
 	if t.AtOnce {
 		_ = s.scan(func(p Proc) {
 			if !s.isGuard(p) {
@@ -133,7 +138,7 @@ func (t Target) KillAll(limit time.Duration) (left []Proc) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(limit); ; {
+	for {
 		frozen, guards := s.freeze(deadline)
 		now := time.Now()
 		if len(frozen)+len(guards) == 0 && s.conclusive() {
@@ -155,9 +160,9 @@ func (t Target) KillAll(limit time.Duration) (left []Proc) {
 }
 
 // killCgroup kills what has escaped all scans, such as the youngest children of a fork bomb.
-func (s *sweep) killCgroup() {
-	if s.Cgroup != nil {
-		s.Cgroup.Kill(cgroupTimeout)
+func (t Target) killCgroup() {
+	if t.Cgroup != nil {
+		t.Cgroup.Kill(cgroupTimeout)
 	}
 }
 
@@ -215,6 +220,9 @@ func (t Target) begin() (*sweep, error) {
 // conclusive reports whether a scan that found nothing proves that nothing is left: it was complete, or several
 // incomplete ones agree.
 func (s *sweep) conclusive() bool {
+	if s.proc.failed != nil {
+		return false
+	}
 	if s.incomplete {
 		s.incompleteScans++
 	}
@@ -235,7 +243,7 @@ func (s *sweep) find() (found []Proc, err error) {
 // vanished, scan also examines the pids allocated since, until every process was seen alive and classified, or is
 // dead together with its descendants.
 func (s *sweep) scan(visit func(Proc)) error {
-	s.visited, s.undecided = map[identity]bool{}, nil
+	s.visited, s.undecided, s.proc.failed = map[identity]bool{}, nil, nil
 	newest := s.proc.newest()
 	pids, err := s.proc.pids()
 	vanishedOne, retry := s.examine(pids, visit)
@@ -263,7 +271,7 @@ func (s *sweep) scan(visit func(Proc)) error {
 		}
 	}
 	s.previous = s.visited
-	return err
+	return cmp.Or(err, s.proc.failed)
 }
 
 // examine visits those of pids that belong to the job. It reports whether one has vanished, and returns those to

@@ -145,6 +145,32 @@ func TestSignalMissesAnotherProcessWithTheSamePid(t *testing.T) {
 	assert.True(t, sweep.awaitOne(p, time.Now().Add(gone)))
 }
 
+// Without free descriptors nothing counts as gone.
+func TestSweepWithoutDescriptors(t *testing.T) {
+	s := newScene(t)
+	p, err := Describe(s.start("", "sleeper").Process.Pid)
+	require.NoError(t, err)
+	target := Target{Sessions: []Session{{SID: p.PID}}}
+	sweep, err := target.begin()
+	require.NoError(t, err)
+	defer sweep.close()
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max}, nil))
+	restore := func() { _ = unix.Prlimit(0, unix.RLIMIT_NOFILE, &limit, nil) }
+	found, err := sweep.find()
+	proves := sweep.conclusive()
+	exited := p.Signal(unix.SIGCONT)
+	time.AfterFunc(time.Millisecond, restore)
+	left := target.KillAll(gone)
+	restore()
+	assert.ErrorIs(t, err, unix.EMFILE, found)
+	assert.False(t, proves)
+	assert.ErrorIs(t, exited, unix.EMFILE)
+	assert.Empty(t, left)
+	assert.False(t, alive(p.PID))
+}
+
 // The ID of an empty session may be reused by an unrelated process.
 func TestSessionOfAReapedRank(t *testing.T) {
 	const rank = 100
