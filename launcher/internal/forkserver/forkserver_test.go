@@ -186,8 +186,10 @@ func TestImportsThatLeaveAProcess(t *testing.T) {
 	require.NoError(t, <-result)
 	w, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 	require.NoError(t, err)
+	defer w.Close()
 	s.Close()
-	require.NoError(t, w.Close()) // the process ends
+	_, err = w.WriteString("x")
+	require.ErrorIs(t, err, unix.EPIPE, "the process has ended")
 }
 
 // Signals of this process, such as SIGCHLD, do not end a request.
