@@ -77,11 +77,12 @@ func addConfigHosts(file, dir string, read map[string]bool, add func([]byte)) {
 				add([]byte(name))
 			}
 		case "include":
+			literal := strings.NewReplacer(`\`, `\\`, "[", `\[`)
 			for _, pattern := range words[1:] {
 				if below, ok := strings.CutPrefix(pattern, "~/"); ok {
-					pattern = filepath.Join(os.Getenv("HOME"), below)
+					pattern = filepath.Join(literal.Replace(os.Getenv("HOME")), below)
 				} else if !filepath.IsAbs(pattern) {
-					pattern = filepath.Join(dir, pattern)
+					pattern = filepath.Join(literal.Replace(dir), pattern)
 				}
 				files, _ := filepath.Glob(pattern) // none if the pattern is malformed
 				for _, included := range files {

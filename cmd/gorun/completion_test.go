@@ -93,7 +93,7 @@ func TestShellsComplete(t *testing.T) {
 // sshHome makes a home directory with ssh's files, and returns that of ssh.
 func sshHome(t *testing.T) (dir string) {
 	t.Helper()
-	home := t.TempDir()
+	home := filepath.Join(t.TempDir(), "no [pattern")
 	t.Setenv("HOME", home)
 	dir = filepath.Join(home, ".ssh")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "conf.d"), 0o755))

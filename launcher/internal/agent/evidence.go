@@ -127,7 +127,8 @@ func coreFile(pattern, dir string, pid int, since time.Time) string {
 		}
 		rest = after[1:]
 	}
-	files, _ := filepath.Glob(pathFrom(dir, glob) + "*") // kernel.core_uses_pid adds the pid
+	literal := strings.NewReplacer(`\`, `\\`, "[", `\[`).Replace(dir)
+	files, _ := filepath.Glob(pathFrom(literal, glob) + "*") // kernel.core_uses_pid adds the pid
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && info.ModTime().After(since) {
 			path, _ := filepath.Abs(file) // the working directory may be gone
