@@ -101,6 +101,9 @@ func choose(gpus []GPU, vendor Vendor, list variable) (chosen []GPU, note string
 	find := finder(gpus, list.value)
 	entries := strings.Split(list.value, ",")
 	for i, entry := range entries {
+		if vendor == AMD { // mixes numbers and UUIDs
+			find = finder(gpus, strings.TrimSpace(entry))
+		}
 		gpu, ok := find(strings.TrimSpace(entry))
 		if !ok {
 			return chosen, endOfList(list, entries, i, len(gpus))

@@ -105,6 +105,13 @@ func TestVisible(t *testing.T) {
 			[]int{0, 1},
 			"",
 		},
+		{
+			"AMD's numbers and UUIDs mix",
+			[]GPU{{Vendor: AMD, UUID: "GPU-11"}, {Index: 1, Vendor: AMD, UUID: "GPU-22"}},
+			[]string{"ROCR_VISIBLE_DEVICES=0, GPU-22"},
+			[]int{0, 1},
+			"ROCR_VISIBLE_DEVICES=0, GPU-22",
+		},
 		{"AMD, ROCR", gpus(AMD, 4), []string{"ROCR_VISIBLE_DEVICES=2,3"}, []int{2, 3}, "ROCR_VISIBLE_DEVICES=2,3"},
 		{
 			"AMD, HIP counts what ROCR left", gpus(AMD, 4),

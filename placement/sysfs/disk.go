@@ -41,8 +41,15 @@ func (d disk) ReadFile(name string) ([]byte, error) {
 	}
 }
 
-// Stat describes a file.
-func (d disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(string(d) + name) }
+// Stat describes a file. It returns fs.ErrPermission for a device that the process's cgroup forbids. Opening the device
+// would tell, too, but may take seconds.
+func (d disk) Stat(name string) (fs.FileInfo, error) {
+	info, err := os.Stat(string(d) + name)
+	if err == nil && info.Mode()&fs.ModeDevice != 0 && unix.Access(string(d)+name, unix.R_OK|unix.W_OK) == unix.EPERM {
+		return nil, &fs.PathError{Op: "access", Path: name, Err: unix.EPERM}
+	}
+	return info, err
+}
 
 // ReadDir lists a directory.
 func (d disk) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(string(d) + name) }

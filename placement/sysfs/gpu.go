@@ -1,7 +1,9 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +37,7 @@ const nvidiaDir = "proc/driver/nvidia/gpus"
 // the host unless NVIDIA's runtime hides them. Only GPUs assigned to the container have a device file.
 func (r *reader) readNVIDIA() {
 	var gpus []placement.GPU
-	var minors []string
+	var devices []string
 	for _, address := range r.names(nvidiaDir) {
 		info, _ := r.text(nvidiaDir + "/" + address + "/information")
 		uuid := field(info, "GPU UUID:")
@@ -47,29 +49,35 @@ func (r *reader) readNVIDIA() {
 			gpu.Name = field(info, "Model:")
 		}
 		gpus = append(gpus, gpu)
-		minors = append(minors, field(info, "Device Minor:"))
+		devices = append(devices, "dev/nvidia"+field(info, "Device Minor:"))
 	}
-	r.add(r.given(gpus, minors))
+	r.add(r.given(gpus, devices, "NVIDIA GPUs", "--gpus all"))
 }
 
-// given removes GPUs without a device file. If no GPU has one, this is either a host or a container
+// given removes GPUs without a device file, and those of other jobs, which a batch system's cgroup forbids (Slurm:
+// ConstrainDevices): CUDA neither lists nor counts them. If no GPU has a file, this is either a host or a container
 // without GPUs. A host creates the files on first use of a GPU.
-func (r *reader) given(gpus []placement.GPU, minors []string) []placement.GPU {
-	if len(gpus) == 0 {
-		return nil
-	}
+func (r *reader) given(gpus []placement.GPU, devices []string, what, option string) []placement.GPU {
 	var given []placement.GPU
+	missing := 0
 	for i, gpu := range gpus {
-		if minors[i] == "" || r.exists("dev/nvidia"+minors[i]) {
+		_, err := fs.Stat(r.root, devices[i])
+		switch {
+		case err == nil || devices[i] == "dev/nvidia": // without a number
 			given = append(given, gpu)
+		case !errors.Is(err, fs.ErrPermission):
+			missing++
 		}
 	}
 	switch {
-	case len(given) == 0 && !r.inContainer():
+	case len(given)+missing == 0 && len(gpus) > 0:
+		r.note("the cgroup of this process allows none of %d %s", len(gpus), what)
+	case missing == 0:
+	case missing == len(gpus) && !r.inContainer():
 		return gpus
-	case len(given) < len(gpus):
-		r.note("%d of %d NVIDIA GPUs have no device file: this container cannot use them (docker run --gpus all)",
-			len(gpus)-len(given), len(gpus))
+	default:
+		r.note("%d of %d %s have no device file: this container cannot use them (docker run %s)",
+			missing, len(gpus), what, option)
 	}
 	return given
 }
@@ -133,9 +141,10 @@ func property(text, name string) uint64 {
 	return n
 }
 
-// kfdAddress formats a PCI address. location_id is (bus<<8)|(device<<3)|function.
+// kfdAddress formats a PCI address. location_id is (bus<<8)|(device<<3)|function. The number of a compute partition is
+// in the function or, in some kernels, in bits 28 to 31: the result has it as the function.
 func kfdAddress(domain, location uint64) string {
-	return fmt.Sprintf("%04x:%02x:%02x.%d", domain, location>>8&0xff, location>>3&0x1f, location&7)
+	return fmt.Sprintf("%04x:%02x:%02x.%d", domain, location>>8&0xff, location>>3&0x1f, (location|location>>28)&7)
 }
 
 const drmDir = "sys/class/drm"
@@ -144,6 +153,7 @@ const drmDir = "sys/class/drm"
 // 0000:00:02.0, because ranks do not use it.
 func (r *reader) readIntel() {
 	var gpus []placement.GPU
+	var devices []string
 	for _, name := range r.names(drmDir) {
 		if !strings.HasPrefix(name, "renderD") {
 			continue
@@ -152,9 +162,10 @@ func (r *reader) readIntel() {
 		address := field(event, "PCI_SLOT_NAME=")
 		if strings.HasPrefix(field(event, "PCI_ID="), "8086:") && address != "0000:00:02.0" {
 			gpus = append(gpus, placement.GPU{PCI: address, Vendor: placement.Intel})
+			devices = append(devices, "dev/dri/"+name)
 		}
 	}
-	r.add(gpus)
+	r.add(r.given(gpus, devices, "Intel GPUs", "--device /dev/dri"))
 }
 
 const pciDir = "sys/bus/pci/devices"
@@ -169,7 +180,7 @@ func (r *reader) noteDriverless() {
 		}
 	}
 	for _, vendor := range []string{"NVIDIA", "AMD", "Intel"} {
-		if n := counts[vendor]; n > 0 {
+		if n := counts[vendor]; n > 0 && (vendor != "NVIDIA" || !r.exists(nvidiaDir)) {
 			r.note("%s on the PCI bus: %d, all without the vendor's compute driver: check that it is loaded", vendor+" GPUs", n)
 		}
 	}

@@ -2,15 +2,21 @@ package sysfs
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"golang.org/x/tools/txtar"
 
+	"gorun/internal/testneeds"
 	"gorun/placement"
 )
 
@@ -141,6 +147,54 @@ func TestNVIDIAWithoutDeviceFiles(t *testing.T) {
 
 	tree["run/.containerenv"] = &fstest.MapFile{}
 	assert.Empty(t, ReadFS(tree, placement.CPUSet{}, Needs{GPUs: true}).GPUs)
+}
+
+// A batch system's cgroup hides the GPUs of other jobs from CUDA, which numbers the others from 0.
+func TestForbiddenNVIDIADevices(t *testing.T) {
+	tree := forbidding{machine(t, "container-2-of-4-gpus"), []string{"dev/nvidia0", "dev/nvidia1"}}
+	m := ReadFS(tree, placement.CPUSet{}, Needs{GPUs: true})
+	assert.Equal(t, series(placement.NVIDIA, unknown, "52", "61"), m.GPUs)
+	assert.Empty(t, m.Notes)
+	tree.names = append(tree.names, "dev/nvidia2", "dev/nvidia3")
+	tree.MapFS[pciDir+"/0000:1b:00.0/uevent"] = &fstest.MapFile{Data: []byte("PCI_CLASS=30200\nPCI_ID=10DE:26B9\n")}
+	m = ReadFS(tree, placement.CPUSet{}, Needs{GPUs: true, Driverless: true})
+	assert.Empty(t, m.GPUs)
+	assert.Equal(t, []string{"the cgroup of this process allows none of 4 NVIDIA GPUs"}, m.Notes)
+}
+
+// forbidding is a tree with devices that a cgroup forbids.
+type forbidding struct {
+	fstest.MapFS
+	names []string
+}
+
+func (f forbidding) Stat(name string) (fs.FileInfo, error) {
+	if slices.Contains(f.names, name) {
+		return nil, &fs.PathError{Op: "access", Path: name, Err: fs.ErrPermission}
+	}
+	return f.MapFS.Stat(name)
+}
+
+func TestDiskDeniesForbiddenDevices(t *testing.T) {
+	testneeds.Root(t)
+	const devices = "/sys/fs/cgroup/devices"
+	group, err := os.MkdirTemp(devices, "gorun-test-")
+	if err != nil {
+		testneeds.Skip(t, testneeds.LayerCgroup, err.Error())
+	}
+	dir := t.TempDir()
+	require.NoError(t, unix.Mknod(dir+"/nvidia0", unix.S_IFCHR|0o666, int(unix.Mkdev(195, 0))))
+	_, err = disk(dir + "/").Stat("nvidia0")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(group+"/devices.deny", []byte("c 195:0 rwm"), 0))
+	runtime.LockOSThread() // the group is this thread's
+	defer runtime.UnlockOSThread()
+	thread := []byte(strconv.Itoa(unix.Gettid()))
+	require.NoError(t, os.WriteFile(group+"/tasks", thread, 0))
+	_, err = disk(dir + "/").Stat("nvidia0")
+	require.NoError(t, os.WriteFile(devices+"/tasks", thread, 0))
+	require.NoError(t, os.Remove(group))
+	require.ErrorIs(t, err, fs.ErrPermission)
 }
 
 // A cgroup v2 group may be deeper than its mount shows, as under `docker run --cgroupns=host`.

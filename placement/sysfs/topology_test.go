@@ -255,6 +255,9 @@ func TestPartsOfAMDGPUs(t *testing.T) {
 	assert.Equal(t, "AMD Instinct MI300X OAM", got.GPUs[1].Name)
 	assert.True(t, got.GPUs[1].Used)
 	assert.False(t, got.GPUs[0].Used)
+
+	tree.Put(kfdDir+"/10/properties", "simd_count 152\nlocation_id 268442368\ndomain 0") // other kernels
+	assert.Equal(t, got.GPUs, ReadFS(tree.MapFS, m.CPUs, everything).GPUs)
 }
 
 // The result is consistent even if any part of the tree is unreadable.
