@@ -319,7 +319,7 @@ func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
 	if v.Syntax.kind != "prefixes" || strings.HasPrefix(list, "=") {
 		return false
 	}
-	for _, name := range strings.Split(list, ",") {
+	for _, name := range entriesOf(a.Value) {
 		if last := name[len(name)-1]; last < '1' || last > '9' {
 			continue
 		}

@@ -45,6 +45,7 @@ func TestLintOfInterfaces(t *testing.T) {
 		"NCCL_SOCKET_IFNAME=^eth2":         "Write NCCL_SOCKET_IFNAME=^=eth2.",
 		"NCCL_SOCKET_IFNAME==eth1":         "",
 		"NCCL_SOCKET_IFNAME=^=eth1":        "",
+		"NCCL_SOCKET_IFNAME=,eth1,":        "Write NCCL_SOCKET_IFNAME==,eth1,.",
 		"NCCL_SOCKET_IFNAME=eth0,eth":      "", // there is no eth00, and eth means all of them
 		"NCCL_SOCKET_IFNAME=^docker,lo":    "",
 		"GLOO_SOCKET_IFNAME=eth1":          "", // Gloo matches complete names only

@@ -262,17 +262,23 @@ func checkCIDR(_ Syntax, value string) error {
 // longestInterface is the kernel's limit on interface names.
 const longestInterface = 15
 
+// entriesOf returns the entries of a list behind ^ and =. NCCL skips empty ones, such as after a comma at the end.
+func entriesOf(value string) []string {
+	list := strings.TrimPrefix(strings.TrimPrefix(value, "^"), "=")
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
+
 // checkPrefixes checks a list such as the value of NCCL_SOCKET_IFNAME. ^ and = precede the whole list and
 // apply to all of it.
 func checkPrefixes(_ Syntax, value string) error {
-	list := strings.TrimPrefix(strings.TrimPrefix(value, "^"), "=")
-	for _, name := range strings.Split(list, ",") {
-		switch {
-		case strings.HasPrefix(name, "=") || strings.HasPrefix(name, "^"):
+	names := entriesOf(value)
+	if len(names) == 0 {
+		return errors.New("names no interface")
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "=") || strings.HasPrefix(name, "^") {
 			return fmt.Errorf(
 				"has %q inside: write ^ and = once, in this order, before the whole list", name[:1])
-		case name == "":
-			return errors.New("has an empty name, which matches every interface")
 		}
 		if err := checkInterface(Syntax{}, name); err != nil {
 			return err
@@ -306,8 +312,10 @@ func checkInterface(_ Syntax, name string) error {
 }
 
 func checkDevices(_ Syntax, value string) error {
-	list := strings.TrimPrefix(strings.TrimPrefix(value, "^"), "=")
-	entries := strings.Split(list, ",")
+	entries := entriesOf(value)
+	if len(entries) == 0 {
+		return errors.New("names no RDMA device")
+	}
 	if len(entries) > 32 {
 		return fmt.Errorf("lists %d devices, and NCCL uses only the first 32", len(entries))
 	}

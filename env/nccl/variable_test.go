@@ -175,11 +175,11 @@ func TestIn(t *testing.T) {
 func TestSyntax(t *testing.T) {
 	for _, row := range []struct{ name, right, wrong string }{
 		{"NCCL_NTHREADS", "64 512 0x100", "16 1024 many 64k"},
-		{"NCCL_SOCKET_IFNAME", "eth0 =eth0,eth1 ^docker,lo ^=docker0", "=eth0,=eth1 =^eth0 eth0,^lo eth*"},
+		{"NCCL_SOCKET_IFNAME", "eth0 =eth0,eth1, ^docker,,lo ^=docker0", "= ^, =eth0,=eth1 =^eth0 eth0,^lo eth*"},
 		{"GLOO_SOCKET_IFNAME", "eth0 eth0,eth1", "=eth0 ^lo eth0, averyveryverylongname"},
 		{
-			"NCCL_IB_HCA", "mlx5 =mlx5_0:1,mlx5_1 ^=mlx5_2 =mlx5_0::0:0",
-			"=mlx5_0,=mlx5_1 mlx5_0:a mlx5_0:1:2:3:4 mlx5_0;mlx5_1",
+			"NCCL_IB_HCA", "mlx5 =mlx5_0:1,mlx5_1 ^=mlx5_2 =mlx5_0::0:0 mlx5_0,",
+			"= ^, =mlx5_0,=mlx5_1 mlx5_0:a mlx5_0:1:2:3:4 mlx5_0;mlx5_1",
 		},
 		{"NCCL_P2P_LEVEL", "NVL pxb SYS 3", "NVLINK -1"},
 		{"NCCL_P2P_DISABLE", "0 1", "true 2 yes"},
