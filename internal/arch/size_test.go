@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 805_870
-	maxTestTokens = 730_630
+	maxTokens     = 806_480
+	maxTestTokens = 731_860
 )
 
 func TestTokens(t *testing.T) {

@@ -303,23 +303,38 @@ func TestCommandsFitTheHost(t *testing.T) {
 		container string
 		here      bool
 		hard      int64
+		uid       int
 		want      string
 	}{
-		{"", true, 1 << 20, "ulimit -n 65536 # in the shell that starts gorun"},
-		{"docker", true, -1, "ulimit -n 65536 # in the shell that starts gorun"},
-		{"docker", true, 2048, "docker run --ulimit nofile=65536 ..."},
-		{"podman", false, 1 << 20, "podman run --ulimit nofile=65536 ..."},
-		{"apptainer", false, 2048, "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then log in " +
-			"again; systemd services need LimitNOFILE="},
+		{"", true, 1 << 20, 0, "ulimit -n 65536 # in the shell that starts gorun"},
+		{"docker", true, -1, 0, "ulimit -n 65536 # in the shell that starts gorun"},
+		{"docker", true, 2048, 0, "docker run --ulimit nofile=65536 ..."},
+		{"podman", false, 1 << 20, 0, "podman run --ulimit nofile=65536 ..."},
+		{"", false, 2048, 0, "echo 'root - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then log " +
+			"in again; systemd services need LimitNOFILE="},
+		{"apptainer", false, 2048, 1000, "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then " +
+			"log in again; systemd services need LimitNOFILE="},
 	} {
 		h := &doctor.Host{
-			Name: "n1", Here: test.here, Container: test.container,
+			Name: "n1", Here: test.here, Container: test.container, UID: test.uid,
 			Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: test.hard}},
 		}
 		findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
 		require.Len(t, findings, 1)
 		assert.Equal(t, test.want, findings[0].Fix)
 	}
+}
+
+func TestCommandsForDrivers(t *testing.T) {
+	h := &doctor.Host{
+		Name: "n1", NVIDIA: &doctor.NVIDIA{Driver: "570.86.15"}, Python: doctor.Python{CUDA: "12.8"},
+	}
+	h.NVIDIA.Facts = gpufacts.Facts{CUDA: "11.4", Error: "Driver/library version mismatch"}
+	findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
+	require.Len(t, findings, 2)
+	assert.Equal(t, "sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe -a nvidia nvidia_uvm "+
+		"# or a reboot", findings[0].Fix, "rmmod fails if one is not loaded")
+	assert.Contains(t, findings[1].Fix, "/whl/cu118 ", "there is no cu116 of a current PyTorch")
 }
 
 // A name that another user chose is one word of the command that removes it.

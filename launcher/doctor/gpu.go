@@ -156,7 +156,7 @@ func gpuLibrary(h *Host, r report) {
 	case strings.Contains(strings.ToLower(n.Facts.Error), "mismatch"):
 		r.fail("NVIDIA's library is of another version than the driver that is loaded",
 			evidence+"; "+n.Facts.Error,
-			"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia nvidia_uvm # or a reboot")
+			"sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe -a nvidia nvidia_uvm # or a reboot")
 	case n.Facts.Error != "":
 		r.warn("NVIDIA's library cannot be queried: "+n.Facts.Error, evidence,
 			choose(h, "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...", "nvidia-smi"))
@@ -245,9 +245,10 @@ func cudaDriver(h *Host, r report) {
 	if have == 0 || want <= have {
 		return
 	}
+	build := map[int]string{11: "cu118", 12: "cu126"}[have]
 	r.fail(fmt.Sprintf("PyTorch is built for CUDA %s, the driver serves CUDA up to %s", p.CUDA, serves),
-		"NVML; packages of "+p.Path, fmt.Sprintf(
-			"python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu%d6 # or a newer driver", have))
+		"NVML; packages of "+p.Path, "python3 -m pip install torch --index-url https://download.pytorch.org/whl/"+
+			cmp.Or(build, "cpu")+" # or a newer driver")
 }
 
 func gpuUsed(h *Host, r report) {

@@ -205,6 +205,6 @@ func pcieWidth(h *Host, r report) {
 	workstation := len(h.Machine.GPUs) == 1 && ports == 0 // its slot may have no more lanes
 	slices.Sort(narrow)
 	r.list(warningIf(!workstation), slices.Compact(narrow), "device has fewer PCIe lanes than it could",
-		"devices have fewer PCIe lanes than it could", "/sys/bus/pci/devices/*/current_link_width",
+		"devices have fewer PCIe lanes than they could", "/sys/bus/pci/devices/*/current_link_width",
 		"sudo lspci -vv | grep -E '^[0-9a-f]|LnkSta:|LnkCap:'")
 }

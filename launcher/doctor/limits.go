@@ -63,9 +63,13 @@ func raise(h *Host, name, value string) string {
 	case name == "stack":
 		contained = "8388608"
 	}
+	who := "*"
+	if h.UID == 0 { // * excepts root
+		who = "root"
+	}
 	return choose(h, fmt.Sprintf("docker run --ulimit %s=%s ...", name, contained),
-		fmt.Sprintf("echo '* - %s %s' | sudo tee /etc/security/limits.d/90-%s.conf # then log in again; systemd services "+
-			"need Limit%s=", name, value, name, strings.ToUpper(name)))
+		fmt.Sprintf("echo '%s - %s %s' | sudo tee /etc/security/limits.d/90-%s.conf # then log in again; systemd services "+
+			"need Limit%s=", who, name, value, name, strings.ToUpper(name)))
 }
 
 // allows reports whether any user may raise a limit to a value, which for stacks is in KiB.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -270,6 +271,20 @@ func TestSickSoftware(t *testing.T) {
 	require.Len(t, findings, 1)
 	assert.Equal(t, "nccl-override", findings[0].Check)
 	assert.Contains(t, findings[0].Text, "NCCL 2.18.3, which hides PyTorch's 2.27.5")
+
+	// LD_LIBRARY_PATH does not hide what a library names by DT_RPATH, as PyTorch's wheels do.
+	for _, tags := range []string{"--disable-new-dtags", "--enable-new-dtags"} {
+		library := filepath.Join(t.TempDir(), "libtorch_cuda.so")
+		out, err := exec.Command("gcc", "-shared", "-o", library, "-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib,"+tags,
+			"-xc", os.DevNull).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		text, err := os.ReadFile(library)
+		require.NoError(t, err)
+		sick.Put("usr/lib/python3.11/site-packages/torch/lib/libtorch_cuda.so", string(text))
+		assert.Equal(t, tags == "--enable-new-dtags", slices.ContainsFunc(judged(t, sick), func(f doctor.Finding) bool {
+			return f.Check == "nccl-override"
+		}), tags)
+	}
 }
 
 // A link that names no version, as to a library of another folder, is of an unknown one.

@@ -221,8 +221,33 @@ func (in *inspector) nccl(p *doctor.Python, packages []string) {
 	}
 	find(in.loaderDirs())
 	own := find(in.dirsIn("LD_LIBRARY_PATH"))
-	if !slices.ContainsFunc(packages, func(dir string) bool { return strings.HasPrefix(own, dir+"/") }) {
+	if !slices.ContainsFunc(packages, func(dir string) bool {
+		return strings.HasPrefix(own, dir+"/") || in.torchPrefersOwn(dir)
+	}) {
 		p.Override = own
+	}
+}
+
+// torchPrefersOwn reports whether the PyTorch in a package directory names that of NCCL by DT_RPATH, which precedes
+// LD_LIBRARY_PATH, as its wheels do. DT_RUNPATH does not.
+func (in *inspector) torchPrefersOwn(dir string) (prefers bool) {
+	in.openELF(dir+"/torch/lib/libtorch_cuda.so", func(library *elf.File) {
+		paths, _ := library.DynString(elf.DT_RPATH)
+		prefers = strings.Contains(strings.Join(paths, ":"), "/nvidia/nccl/lib")
+	})
+	return prefers
+}
+
+// openELF calls read with a file if it is an ELF file.
+func (in *inspector) openELF(name string, read func(*elf.File)) {
+	f, err := in.Root.Open(strings.TrimPrefix(name, "/"))
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	reader, _ := f.(io.ReaderAt)
+	if file, err := elf.NewFile(reader); err == nil {
+		read(file)
 	}
 }
 
@@ -260,30 +285,23 @@ func Versions(root fs.FS, program string, getenv func(string) string) map[string
 }
 
 // mpi returns the MPI library that a file links, whose name has a version; "" if it links none.
-func (in *inspector) mpi(name string) string {
-	f, err := in.Root.Open(strings.TrimPrefix(name, "/"))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	reader, _ := f.(io.ReaderAt)
-	program, err := elf.NewFile(reader)
-	if err != nil {
-		return ""
-	}
-	libraries, _ := program.ImportedLibraries()
-	at := slices.IndexFunc(libraries, func(name string) bool { return strings.HasPrefix(name, "libmpi") })
-	if at < 0 {
-		return ""
-	}
-	dirs := in.dirsIn("LD_LIBRARY_PATH")
-	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
-		paths, _ := program.DynString(tag)
-		for _, dir := range strings.Split(strings.Join(paths, ":"), ":") {
-			dirs = append(dirs, path.Clean(strings.ReplaceAll(dir, "$ORIGIN", path.Dir(name))))
+func (in *inspector) mpi(name string) (found string) {
+	in.openELF(name, func(program *elf.File) {
+		libraries, _ := program.ImportedLibraries()
+		at := slices.IndexFunc(libraries, func(name string) bool { return strings.HasPrefix(name, "libmpi") })
+		if at < 0 {
+			return
 		}
-	}
-	return cmp.Or(in.resolve(in.firstIn(append(dirs, in.loaderDirs()...), libraries[at])), libraries[at])
+		dirs := in.dirsIn("LD_LIBRARY_PATH")
+		for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+			paths, _ := program.DynString(tag)
+			for _, dir := range strings.Split(strings.Join(paths, ":"), ":") {
+				dirs = append(dirs, path.Clean(strings.ReplaceAll(dir, "$ORIGIN", path.Dir(name))))
+			}
+		}
+		found = cmp.Or(in.resolve(in.firstIn(append(dirs, in.loaderDirs()...), libraries[at])), libraries[at])
+	})
+	return found
 }
 
 // NCCLVersion returns the version of an NCCL library, from its file name (libnccl.so.2.27.3) or the Python package
