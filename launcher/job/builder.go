@@ -263,11 +263,11 @@ func (b *builder) checkAlone() error {
 
 // argv returns a rank's own argument vector; nil where it is its program's.
 func (b *builder) argv(app int, at placement.Rank) []string {
-	const variable = "${local_rank}" // torchrun's
 	a, p := &b.spec.Apps[app], &b.facts[at.Node].Programs[app]
 	args, number := p.Argv[p.ScriptArg:], strconv.Itoa(at.LocalRank)
+	template := strings.NewReplacer("${local_rank}", number, "$local_rank", number, "$$", "$") // Python's string.Template
 	own := a.SubstituteLocalRank &&
-		slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, variable) })
+		slices.ContainsFunc(args, func(arg string) bool { return template.Replace(arg) != arg })
 	if !own && !a.LocalRankFlag {
 		return nil
 	}
@@ -277,7 +277,7 @@ func (b *builder) argv(app int, at placement.Rank) []string {
 	}
 	for _, arg := range args {
 		if own {
-			arg = strings.ReplaceAll(arg, variable, number)
+			arg = template.Replace(arg)
 		}
 		argv = append(argv, arg)
 	}

@@ -61,7 +61,7 @@ func TestRanksRoundTheNodes(t *testing.T) {
 		Apps: []App{
 			{Program: "server", NumRanks: 1},
 			{
-				Program: "client", Args: []string{"--gpu=${local_rank}"}, NumRanks: 6, LocalRankFlag: true,
+				Program: "client", Args: []string{"--gpu=${local_rank}", "$local_rank$$$rank"}, NumRanks: 6, LocalRankFlag: true,
 				SubstituteLocalRank: true,
 			},
 		},
@@ -80,7 +80,7 @@ func TestRanksRoundTheNodes(t *testing.T) {
 		assert.Equal(t, []int{rank % 2, rank / 2}, []int{r.Node, r.LocalRank})
 		assert.Equal(t, min(rank, 1), r.App)
 		if local := fmt.Sprint(rank / 2); rank > 0 {
-			assert.Equal(t, []string{"client", "--local-rank=" + local, "--gpu=" + local}, r.Argv)
+			assert.Equal(t, []string{"client", "--local-rank=" + local, "--gpu=" + local, local + "$$rank"}, r.Argv)
 		}
 		assert.Equal(t, fmt.Sprintf("/logs/r_01234567/node%d/attempt_0", rank%2), p.LogsOf(rank%2).Dir)
 		assert.Equal(t, fmt.Sprint(rank/2), p.variable(rank, "LOCAL_RANK").Value)

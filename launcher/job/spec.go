@@ -266,8 +266,8 @@ type App struct {
 	Place *PlacementSpec
 	// LocalRankFlag adds --local-rank=N before the arguments, as torch.distributed.launch does without --use-env.
 	LocalRankFlag bool
-	// SubstituteLocalRank replaces the text ${local_rank} in the arguments, as torchrun and torch.distributed.launch
-	// do.
+	// SubstituteLocalRank replaces ${local_rank}, $local_rank and $$ in the arguments, as torchrun and
+	// torch.distributed.launch do.
 	SubstituteLocalRank bool
 	// Alone limits its ranks; nil: any number.
 	Alone *Alone

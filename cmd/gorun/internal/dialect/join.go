@@ -55,6 +55,9 @@ func (p *Line) joins() bool {
 
 // resolveNodes settles which nodes the job has: named hosts, nodes that join each other, or this one.
 func (p *Line) resolveNodes() {
+	if p.standalone && p.Spec.MinNodes == 1 && p.spares == 0 {
+		p.Spec.NumNodes, p.Spec.MinNodes = 1, 0
+	}
 	if p.MayLoseNodes() && !p.hostsGiven() && !p.engine.hosts && (p.spares > 0 || !p.joins() || p.tasks() != nil) {
 		p.problem("%s: a job can do without nodes only if gorun starts them or they join: add -H or --hostfile, or leave it "+
 			"out", p.elasticFrom)

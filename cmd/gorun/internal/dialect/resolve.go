@@ -16,6 +16,9 @@ type startMode struct{ module, noPython, runPath bool }
 func (p *Line) addApp(words []string, ended bool) {
 	if len(words) > 0 {
 		p.app.Program, p.app.Args = words[0], words[1:]
+		if p.dialect.strict && !ended && len(words) > 1 && words[1] == "--" { // as argparse has it
+			p.app.Args = words[2:]
+		}
 		if !ended && p.Invocation.Dialect == Gorun {
 			p.refuseMissingCommand(words[0])
 		}
