@@ -19,11 +19,11 @@ func open(ctx context.Context, name string, g *Group, exchange backend.Exchange)
 	default:
 		return nil, fmt.Errorf("%q is no back end: take cpu, nccl or auto", name)
 	}
-	gpu := &guarded{reader: backend.Reader{Me: g.rank, Job: g.job}}
+	gpu := &guarded{}
 	gpu.look(name, g.device)
 	onCPUs, err := cpu.Join(ctx, cpu.Config{
 		Rank: g.rank, Ranks: g.size, Exchange: exchange, Timeout: g.timeout, Key: g.key, Near: g.near, Host: g.host,
-		Job: g.job, Lost: gpu.lost, Note: gpu.note(),
+		Job: g.job, Note: gpu.note(),
 	})
 	if err != nil || name == "cpu" {
 		return onCPUs, err

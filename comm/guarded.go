@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"gorun/comm/internal/backend"
@@ -23,10 +22,7 @@ type guarded struct {
 	own     sight
 	why     error // the reason why this rank has no GPU; nil if it has one
 	device  int
-	reader  backend.Reader
-
-	mu   sync.Mutex
-	nccl *nccl.Backend
+	nccl    *nccl.Backend
 }
 
 // sight is a rank's GPU information, which the ranks exchange when they join.
@@ -114,25 +110,10 @@ func driverLoaded() bool {
 
 func (b *guarded) join(ctx context.Context, g *Group, exchange backend.Exchange) error {
 	joined, err := b.library.Join(ctx, nccl.Config{
-		Rank: g.rank, Ranks: g.size, Device: b.device, Timeout: g.timeout, Exchange: exchange,
+		Rank: g.rank, Ranks: g.size, Device: b.device, Timeout: g.timeout, Exchange: exchange, Failed: b.cpu.Failed,
 	})
-	if err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.nccl = joined
-	return nil
-}
-
-// lost aborts NCCL calls, which would wait for the dead rank forever.
-func (b *guarded) lost(rank int) {
-	b.mu.Lock()
-	joined := b.nccl
-	b.mu.Unlock()
-	if joined != nil {
-		joined.Abort(b.reader.For(&PeerError{Rank: rank, How: "its process ended"}))
-	}
+	return err
 }
 
 func (b *guarded) Name() string { return "nccl" }
@@ -150,7 +131,11 @@ func (b *guarded) Run(ctx context.Context, c *backend.Call) error {
 			return err
 		}
 	}
-	return b.nccl.Run(ctx, c)
+	err := b.nccl.Run(ctx, c)
+	if err != nil {
+		b.cpu.Abort(err) // the other ranks wait in NCCL
+	}
+	return err
 }
 
 // MonitoredBarrier runs on the CPU back end, which can name late ranks.
@@ -163,7 +148,12 @@ func (b *guarded) Abort(reason error) {
 	b.nccl.Abort(reason)
 }
 
-func (b *guarded) Close() error { return errors.Join(b.nccl.Close(), b.cpu.Close()) }
+func (b *guarded) Close() error {
+	if err := b.cpu.Failed(); err != nil {
+		b.nccl.Abort(err) // else NCCL would wait for the ranks that are lost
+	}
+	return errors.Join(b.nccl.Close(), b.cpu.Close())
+}
 
 // onDevice allocates memory on this rank's GPU.
 func (g *Group) onDevice(size int) (deviceMemory, error) {

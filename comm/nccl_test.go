@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -186,4 +187,32 @@ func TestAutoTakesTheCPUWithoutADriver(t *testing.T) {
 func TestUnknownBackend(t *testing.T) {
 	_, err := Join(context.Background(), WithRank(0, 1), WithBackend("gloo"))
 	require.EqualError(t, err, `comm: "gloo" is no back end: take cpu, nccl or auto`)
+}
+
+// NCCL tells nobody that a rank's call failed.
+func TestNCCLErrorOfOneRankEndsAll(t *testing.T) {
+	fakeLibraries(t)
+	errs := together(t, 3, func(ctx context.Context, options []Option) error {
+		g, err := Join(ctx, append(options, WithBackend("nccl"))...)
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		x := make([]int32, 5)
+		if g.Rank() == 1 {
+			short, err := NewDeviceBuffer[int32](g, 4)
+			if err != nil {
+				return err
+			}
+			defer short.Free()
+			x = unsafe.Slice(unsafe.SliceData(short.Span()), 5)
+		}
+		return AllReduce(ctx, g, x, x, Sum)
+	})
+	const why = "a device buffer has 16 bytes from there on, and the call needs 20"
+	require.ErrorContains(t, errs[1], why)
+	for _, rank := range []int{0, 2} {
+		require.ErrorContains(t, errs[rank], "rank 1 ended the group")
+		require.ErrorContains(t, errs[rank], why)
+	}
 }

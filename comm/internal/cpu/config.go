@@ -14,8 +14,6 @@ type Config struct {
 	Exchange backend.Exchange
 	// Timeout limits each wait for another rank in a call. 0 means no limit.
 	Timeout time.Duration
-	// Lost, if set, is called in its own goroutine after a rank's process ends.
-	Lost func(rank int)
 	// FirstCall is the sequence number that the group starts from. Tests set it close to the overflow.
 	FirstCall uint64
 

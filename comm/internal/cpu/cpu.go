@@ -291,6 +291,14 @@ func (b *Backend) verdict(status C.int, call *backend.Call, ctx context.Context)
 	return b.failure(call.Kind)
 }
 
+// Failed returns why the group failed, or nil. The end of a rank's process fails it. No call may run meanwhile.
+func (b *Backend) Failed() error {
+	if C.gorun_engine_look(b.engine) == 0 {
+		return nil
+	}
+	return b.failure(0)
+}
+
 // failure returns the recorded failure of the group, for a rank in a call of kind during.
 func (b *Backend) failure(during backend.Kind) error {
 	f := C.gorun_engine_failure(b.engine)
@@ -315,9 +323,6 @@ func (b *Backend) Abort(reason error) {
 
 // gone records in the engine, and so for all ranks of the host, that a rank ended (how = 1) or closed the group (2).
 func (b *Backend) gone(local, how int) {
-	if how == goneDead && b.config.Lost != nil {
-		go b.config.Lost(b.locals[local])
-	}
 	b.locked(func() { C.gorun_engine_gone(b.engine, C.int(local), C.int(how)) })
 }
 

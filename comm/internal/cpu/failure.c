@@ -107,6 +107,14 @@ void gorun_engine_disagree(struct engine *e, int rank, uint64_t what, uint64_t c
 
 int gorun_engine_waited_for(const struct engine *e) { return e->waited_for; }
 
+int gorun_engine_look(struct engine *e) {
+	for (int i = 0; i < e->n; i++)
+		if (atomic_load_explicit(&area_of(e, i)->gone.value, memory_order_relaxed) == 1) fail_gone(e, group_rank(e, i), 1);
+	for (int i = 0; e->hosts && i < e->hosts->n; i++)
+		if (atomic_load_explicit(&e->hosts->gone[i], memory_order_relaxed) == 1) fail_gone(e, i, 1);
+	return atomic_load_explicit(&e->header->failed, memory_order_relaxed) != 0;
+}
+
 void gorun_engine_far_gone(struct engine *e, int rank, int how) {
 	int here = 0;
 	atomic_compare_exchange_strong(&e->hosts->gone[rank], &here, how);

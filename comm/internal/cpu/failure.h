@@ -27,5 +27,7 @@ void gorun_engine_late(struct engine *, const uint64_t *late);
 void gorun_engine_disagree(struct engine *, int rank, uint64_t what, uint64_t count);
 // gorun_engine_waited_for is the rank that was waited for, after RUN_LATE.
 int gorun_engine_waited_for(const struct engine *);
+// gorun_engine_look says whether the group failed. The end of a rank's process is a failure then, whoever noticed it. Only the calling thread.
+int gorun_engine_look(struct engine *);
 
 #endif

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -200,6 +202,29 @@ func TestMismatchOverHosts(t *testing.T) {
 	}
 }
 
+// Hosts whose ranks give other counts with the same sum for a host would unpack each other's blocks at wrong places.
+func TestDifferentCountsOverHosts(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{1, 10_000} {
+		backs := joined(t, "aabb", nil)
+		errs := each(backs, func(rank int, b *cpu.Backend) error {
+			counts := []int{count, count, count, 3 * count}
+			if rank > 1 {
+				slices.Reverse(counts[2:])
+			}
+			send, recv := make([]int32, counts[rank]), make([]int32, 6*count)
+			return b.Run(context.Background(), &backend.Call{
+				Kind: backend.AllGatherV, DType: backend.Int32, Count: counts[rank], Counts: counts,
+				Send: unsafe.Pointer(unsafe.SliceData(send)), Recv: unsafe.Pointer(unsafe.SliceData(recv)),
+			})
+		})
+		var mismatch *backend.MismatchError
+		require.ErrorAs(t, errors.Join(errs...), &mismatch)
+		require.Contains(t, mismatch.CallA, "AllGatherV")
+		require.NotEqual(t, mismatch.CallA, mismatch.CallB)
+	}
+}
+
 func TestLateRankOfAnotherHost(t *testing.T) {
 	t.Parallel()
 	for _, layout := range layouts {
@@ -255,6 +280,25 @@ func TestRankOfAnotherHostLeaves(t *testing.T) {
 				assert.Equal(t, odd, lost.Rank, layout)
 				assert.Equal(t, "it closed the group", lost.How, layout)
 			}
+		}
+	}
+}
+
+// The end of a process is a failure for all ranks, also for those that have no socket to it.
+func TestDeathIsSeenByAll(t *testing.T) {
+	t.Parallel()
+	for _, layout := range append(layouts, "abbb") {
+		odd := len(layout) - 1
+		backs := joined(t, layout, nil)
+		require.NoError(t, backs[0].Failed())
+		backs[odd].Die()
+		for _, b := range backs[:odd] {
+			for b.Failed() == nil {
+				runtime.Gosched()
+			}
+			var lost *backend.PeerError
+			require.ErrorAs(t, b.Failed(), &lost, layout)
+			require.Equal(t, odd, lost.Rank, layout)
 		}
 	}
 }

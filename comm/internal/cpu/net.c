@@ -101,7 +101,7 @@ static int net_differs(struct engine *e, const struct flow *f) {
 	const struct net_header *theirs = &f->frame.header, *ours = &f->expected;
 	struct announcement other = announced_in(theirs, e->hosts->me), own = e->hosts->announced;
 	if (ours->kind == K_SEND) own.root = (uint32_t)f->rank, own.kind = K_RECV, own.count = ours->count;
-	if (ours->kind == theirs->kind && ours->count == theirs->count && ours->bytes != theirs->bytes) {
+	if (ours->kind == theirs->kind && ours->root == theirs->root && ours->count == theirs->count && ours->bytes != theirs->bytes) {
 		size_t size = dtype_size(ours->dtype);
 		own = (struct announcement){.kind = K_RECV, .dtype = ours->dtype, .root = (uint32_t)f->rank, .count = ours->bytes / size};
 		other = (struct announcement){.kind = K_SEND, .dtype = ours->dtype, .root = (uint32_t)e->hosts->me, .count = theirs->bytes / size};

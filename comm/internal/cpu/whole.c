@@ -14,7 +14,7 @@ void whole_begin(struct engine *e, const struct call *c) {
 	struct hosts *h = e->hosts;
 	struct area *mine = area_of(e, e->me);
 	h->announced = (struct announcement){.kind = (uint8_t)c->kind, .dtype = (uint8_t)c->dtype, .op = (uint8_t)c->op,
-	                                     .root = (uint32_t)c->root, .count = agreed_count(c, h->n)};
+	                                     .root = agreed_root(c, h->n), .count = agreed_count(c, h->n)};
 	uint64_t what = what_of(&h->announced), count = h->announced.count;
 	if (!is_message(c->kind)) {
 		h->sequence++;

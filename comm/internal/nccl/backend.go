@@ -27,8 +27,8 @@ const closingTime = 5 * time.Second
 
 // Backend is one rank of a group.
 //
-// NCCL neither checks that the ranks make the same calls nor reports missing ranks. comm does both, and calls Abort
-// when a rank is lost. Every error ends the group.
+// NCCL neither checks that the ranks make the same calls nor reports missing ranks. comm does both, and
+// reports lost ranks through Config.Failed. Every error ends the group.
 type Backend struct {
 	library *Library
 	config  Config
@@ -59,7 +59,7 @@ const flagBytes = 4
 func (l *Library) Join(ctx context.Context, c Config) (*Backend, error) {
 	b := &Backend{library: l, config: c, aborted: make(chan struct{}), closing: closingTime}
 	b.planner = planner{member: member{c.Rank, c.Ranks}, nativeAllToAll: l.nccl.table.all_to_all != nil}
-	b.patient.aborted = b.aborted
+	b.patient.aborted, b.patient.failed = b.aborted, c.Failed
 	ids, err := b.meet(ctx)
 	if err == nil {
 		err = b.join(ctx, ids)

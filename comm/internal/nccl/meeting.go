@@ -101,6 +101,7 @@ func (e *slowError) Timeout() bool { return true }
 // collective costs no sleep, and a long one occupies no core.
 type patience struct {
 	aborted <-chan struct{} // closed to end the wait
+	failed  func() error    // returns an error to end the wait; can be nil
 	timer   *time.Timer     // created by the first pause and reused
 }
 
@@ -129,6 +130,11 @@ func (p *patience) await(ctx context.Context, limit time.Duration, look func() (
 		}
 		if limit > 0 && time.Since(began) >= limit {
 			return errTime
+		}
+		if p.failed != nil {
+			if err := p.failed(); err != nil {
+				return err
+			}
 		}
 		if looks <= eagerLooks {
 			pause = 0

@@ -24,6 +24,8 @@ type Config struct {
 	Device int
 	// Timeout limits Join and each call. 0 means no limit.
 	Timeout time.Duration
+	// Failed, if set, returns why the group failed, or nil. Join and calls poll it while they wait.
+	Failed func() error
 	// Exchange distributes NCCL's unique ids.
 	Exchange backend.Exchange
 }
