@@ -102,7 +102,7 @@ func (f *finder) addPython(prefix string) {
 				"nvidia/nccl/lib/libnccl.so.2", "nvidia/*/lib/libnccl.so.2",
 				"torch/lib/libnccl.so*", "torch/lib/librccl.so*",
 			} {
-				f.glob(path.Join(prefix, lib, "python3*", packages, file))
+				f.glob(prefix, path.Join(lib, "python3*", packages, file))
 			}
 		}
 		if len(f.files) > before {
@@ -111,13 +111,14 @@ func (f *finder) addPython(prefix string) {
 	}
 }
 
-func (f *finder) glob(pattern string) {
-	if !path.IsAbs(pattern) {
+func (f *finder) glob(dir, pattern string) {
+	place, err := fs.Sub(f.root, strings.TrimPrefix(path.Clean(dir), "/"))
+	if err != nil || !path.IsAbs(dir) {
 		return
 	}
-	found, _ := fs.Glob(f.root, path.Clean(pattern)[1:]) // only an unusual directory name is a bad pattern
+	found, _ := fs.Glob(struct{ fs.FS }{place}, pattern) // the pattern is good
 	for _, file := range found {
-		f.add("/" + file)
+		f.add(path.Join(dir, file))
 	}
 }
 

@@ -86,8 +86,8 @@ func TestFindLibraries(t *testing.T) {
 		"opt/cached/libnccl.so.2":                                          {},
 		"opt/rocm/lib/librccl.so.1":                                        {},
 		"usr/lib/x86_64-linux-gnu/libnccl.so.2":                            {},
-		"venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2":   {},
-		"venv/lib64/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2": {},
+		"v[env/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2":   {},
+		"v[env/lib64/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2": {},
 		"rocmvenv/lib/python3.12/site-packages/torch/lib/librccl.so":       {},
 		"debian/lib/python3/dist-packages/nvidia/nccl/lib/libnccl.so.2":    {},
 		"opt/folder/libnccl.so.2/inside":                                   {},
@@ -114,12 +114,12 @@ func TestFindLibraries(t *testing.T) {
 		},
 		"a folder is no library": {environ: map[string]string{"LD_LIBRARY_PATH": "/opt/folder"}},
 		"the wheel before a path": {
-			environ: map[string]string{"LD_LIBRARY_PATH": "/opt/nccl/lib"}, prefix: "/venv",
-			first: []string{"/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2", "/opt/nccl/lib/libnccl.so.2"},
+			environ: map[string]string{"LD_LIBRARY_PATH": "/opt/nccl/lib"}, prefix: "/v[env",
+			first: []string{"/v[env/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2", "/opt/nccl/lib/libnccl.so.2"},
 		},
 		"preloaded before a wheel": {
-			environ: map[string]string{"LD_PRELOAD": "libm.so.6:/opt/nccl/lib/libnccl.so.2"}, prefix: "/venv",
-			first: []string{"/opt/nccl/lib/libnccl.so.2", "/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2"},
+			environ: map[string]string{"LD_PRELOAD": "libm.so.6:/opt/nccl/lib/libnccl.so.2"}, prefix: "/v[env",
+			first: []string{"/opt/nccl/lib/libnccl.so.2", "/v[env/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2"},
 		},
 		"preloaded by its name": {
 			environ: map[string]string{"LD_PRELOAD": "libnccl.so.2", "LD_LIBRARY_PATH": "/opt/nccl/lib"},

@@ -314,7 +314,11 @@ func NCCLVersion(root fs.FS, file string) string {
 	if _, text, ok := strings.Cut(path.Base(file), "libnccl.so."); ok && strings.Count(text, ".") == 2 {
 		return text
 	}
-	packages, _ := fs.Glob(root, path.Join(path.Dir(name), "../../../nvidia_nccl_cu*.dist-info"))
+	place, err := fs.Sub(root, path.Join(path.Dir(name), "../../.."))
+	if err != nil {
+		return ""
+	}
+	packages, _ := fs.Glob(struct{ fs.FS }{place}, "nvidia_nccl_cu*.dist-info")
 	for _, p := range packages {
 		text := strings.TrimSuffix(path.Base(p), ".dist-info")
 		return text[strings.LastIndexByte(text, '-')+1:]

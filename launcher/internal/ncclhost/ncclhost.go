@@ -80,7 +80,11 @@ func torch(root fs.FS, prefix string) string {
 		return ""
 	}
 	for _, folder := range []string{prefix, path.Join(prefix, "local")} {
-		packages, _ := fs.Glob(root, strings.TrimPrefix(folder, "/")+"/lib/python3*/*-packages/torch-*-info")
+		place, err := fs.Sub(root, strings.TrimPrefix(folder, "/")) // whose name may have a [
+		if err != nil {
+			continue
+		}
+		packages, _ := fs.Glob(struct{ fs.FS }{place}, "lib/python3*/*-packages/torch-*-info")
 		for _, p := range packages { // torch-2.15.0+cu132.dist-info, torch-2.5.1-py3.12.egg-info
 			text := strings.TrimSuffix(strings.TrimPrefix(path.Base(p), "torch-"), ".dist-info")
 			return text[:strings.IndexAny(text+"+", "+-")]

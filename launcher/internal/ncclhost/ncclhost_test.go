@@ -94,12 +94,12 @@ func TestRead(t *testing.T) {
 			nccl.Host{Conf: []nccl.ConfFile{{Path: "my.conf", Text: "A=1"}}, Shm: -1, Memlock: -1},
 		},
 		"a container with an NVIDIA one, and PyTorch": {
-			"dev/nvidiactl x\n.dockerenv x\nv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2 x\n" +
-				"v/lib/python3.11/site-packages/nvidia_nccl_cu12-2.25.1.dist-info/METADATA x\n" +
-				"v/lib/python3.11/site-packages/torch-2.6.0+cu124.dist-info/METADATA x\n" +
+			"dev/nvidiactl x\n.dockerenv x\nv[/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2 x\n" +
+				"v[/lib/python3.11/site-packages/nvidia_nccl_cu12-2.25.1.dist-info/METADATA x\n" +
+				"v[/lib/python3.11/site-packages/torch-2.6.0+cu124.dist-info/METADATA x\n" +
 				"sys/class/net/lo/operstate unknown\nsys/class/net/eth0/operstate up",
 			quiet{policy: forbidden, shm: 64 << 20, memlock: 64 << 10, stack: true},
-			Ranks{Getenv: environ(), PythonPrefix: "/v"},
+			Ranks{Getenv: environ(), PythonPrefix: "/v["},
 			nccl.Host{
 				GPUs: true, Library: "2.25.1", Torch: "2.6.0", Container: "Docker", NoMemoryPolicy: true, Shm: 64 << 20,
 				Memlock: 64 << 10, EndlessStack: true,
