@@ -22,7 +22,7 @@ const (
 	arpLoopback   = 772
 )
 
-// RDMA reads the ports of this machine's RDMA devices, without their positions on the bus.
+// RDMA reads the ports of the RDMA devices that this process may use, without their positions on the bus.
 func RDMA() []placement.NIC { return RDMAFS(disk("/")) }
 
 // RDMAFS is like RDMA, for a file tree.
@@ -35,8 +35,25 @@ func RDMAFS(root fs.FS) []placement.NIC {
 	for i := range ports {
 		ports[i].Bus = nil
 	}
+	ports = r.givenPorts(ports)
 	slices.SortStableFunc(ports, func(a, b placement.NIC) int { return natural(a.Name, b.Name) })
 	return ports
+}
+
+// givenPorts removes the ports of devices that this container was not given: /sys lists all of the host, but libibverbs
+// ignores those without a device file. All ports stay if no file exists.
+func (r *reader) givenPorts(ports []placement.NIC) []placement.NIC {
+	const verbs = "sys/class/infiniband_verbs"
+	given := map[string]bool{}
+	for _, name := range r.names(verbs) {
+		if device, ok := r.text(verbs + "/" + name + "/ibdev"); ok && r.exists("dev/infiniband/"+name) {
+			given[device] = true
+		}
+	}
+	if len(given) == 0 {
+		return ports
+	}
+	return slices.DeleteFunc(ports, func(p placement.NIC) bool { return !given[p.Name] })
 }
 
 // readNICs reads the ports of RDMA devices with their network interfaces, then the other interfaces.

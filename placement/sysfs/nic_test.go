@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"gorun/placement"
 )
@@ -73,6 +74,17 @@ func TestSoftRoCE(t *testing.T) {
 	assert.Equal(t,
 		[]placement.NIC{{Name: "rxe0", Kind: placement.Virtual, Interface: "eth7", Port: 1, Up: true, Gbps: 400, GID: -1}},
 		RDMAFS(tree.MapFS))
+
+	// A container sees all devices of its host in /sys.
+	tree.Link(rdmaDir+"/mlx5_0", "sys/devices/virtual/infiniband/mlx5_0")
+	rdmaPort(tree, "sys/devices/virtual/infiniband/mlx5_0/ports/1", "InfiniBand", "4: ACTIVE", "5: LinkUp", "400 Gb/sec")
+	tree.Put("sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0")
+	tree.Put("sys/class/infiniband_verbs/uverbs7/ibdev", "rxe0")
+	assert.Len(t, RDMAFS(tree.MapFS), 2, "no device file is known")
+	tree.Put("dev/infiniband/uverbs7", "")
+	ports := RDMAFS(tree.MapFS)
+	require.Len(t, ports, 1)
+	assert.Equal(t, "rxe0", ports[0].Name)
 }
 
 func TestRDMADevices(t *testing.T) {

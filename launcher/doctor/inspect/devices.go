@@ -201,7 +201,8 @@ func parseXids(log []byte) (list []doctor.Xid) {
 	return list
 }
 
-// rdma reads the ports of RDMA devices.
+// rdma reads the ports of RDMA devices. In a container that has device files of some it leaves out the others, as /sys
+// lists all of the host.
 func (in *inspector) rdma(m placement.Machine) (ports []doctor.Port) {
 	verbs := map[string]string{}
 	for _, name := range in.list("sys/class/infiniband_verbs") {
@@ -230,6 +231,10 @@ func (in *inspector) rdma(m placement.Machine) (ports []doctor.Port) {
 			complete(&p, m)
 			ports = append(ports, p)
 		}
+	}
+	refused := func(p doctor.Port) bool { return p.Refused != "" }
+	if given := slices.DeleteFunc(slices.Clone(ports), refused); len(given) > 0 && in.container() != "" {
+		return given
 	}
 	return ports
 }

@@ -298,6 +298,18 @@ func TestNCCLWithoutVersion(t *testing.T) {
 	assert.Equal(t, map[string]string{"/opt/linked/libnccl.so.2": ""}, p.NCCL)
 }
 
+// A container that was given one device knows nothing of the others.
+func TestRDMAOfAContainer(t *testing.T) {
+	s := example(t, "dgx-h100", 1)
+	s.Put(".dockerenv", "")
+	s.Put(s.port("mlx5_1")+"/link_layer", "Ethernet")
+	for i := 1; i < 16; i++ {
+		s.Remove(fmt.Sprintf("dev/infiniband/uverbs%d", i))
+	}
+	require.Len(t, s.inspected(t).RDMA, 1)
+	assert.Empty(t, wrong(judged(t, s)))
+}
+
 // port is the folder of the first port of an RDMA device.
 func (s *scene) port(device string) string {
 	return s.Resolve("sys/class/infiniband/"+device) + "/ports/1"
