@@ -122,6 +122,9 @@ func (a *Agent) close() {
 	a.closing.Store(true)
 	if forks := a.forks.Load(); forks != nil {
 		forks.Close()
+		if a.job != nil && process.HasChildren() { // which imported modules have started, as daemons or not
+			process.Target{Since: a.since, Known: a.job.knownChildren()}.KillAll(killTimeout)
+		}
 	}
 	a.store.close()
 	if a.cfg.Health == nil {

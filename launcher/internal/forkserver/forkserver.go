@@ -88,9 +88,6 @@ func Start(cfg Config, report func(error)) (*Server, error) {
 		err := s.cmd.Start()
 		started <- err
 		if err == nil {
-			pid := s.cmd.Process.Pid
-			_ = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-			process.Target{Sessions: []process.Session{{SID: pid}}}.KillAll(time.Second) // what modules have started
 			_ = s.cmd.Wait()
 		}
 	})
