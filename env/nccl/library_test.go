@@ -82,15 +82,15 @@ func loaderCache(files map[string]string) []byte {
 
 func TestFindLibraries(t *testing.T) {
 	root := fstest.MapFS{
-		"opt/nccl/lib/libnccl.so.2":                                        {},
-		"opt/cached/libnccl.so.2":                                          {},
-		"opt/rocm/lib/librccl.so.1":                                        {},
-		"usr/lib/x86_64-linux-gnu/libnccl.so.2":                            {},
+		"opt/nccl/lib/libnccl.so.2":                                         {},
+		"opt/cached/libnccl.so.2":                                           {},
+		"opt/rocm/lib/librccl.so.1":                                         {},
+		"usr/lib/x86_64-linux-gnu/libnccl.so.2":                             {},
 		"v[env/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2":   {},
 		"v[env/lib64/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2": {},
-		"rocmvenv/lib/python3.12/site-packages/torch/lib/librccl.so":       {},
-		"debian/lib/python3/dist-packages/nvidia/nccl/lib/libnccl.so.2":    {},
-		"opt/folder/libnccl.so.2/inside":                                   {},
+		"rocmvenv/lib/python3.12/site-packages/torch/lib/librccl.so":        {},
+		"debian/lib/python3/dist-packages/nvidia/nccl/lib/libnccl.so.2":     {},
+		"opt/folder/libnccl.so.2/inside":                                    {},
 		"etc/ld.so.cache": {
 			Data: loaderCache(map[string]string{
 				"libnccl.so.2": "/opt/cached/libnccl.so.2", "libm.so.6": "/lib/libm.so.6",

@@ -76,10 +76,16 @@ func (b *builder) device(at placement.Rank) (string, error) {
 }
 
 // gpuNotes is for programs that take the GPU of their local rank where each task was given another one. Where tasks
-// share a GPU there is no choice.
+// share a GPU there is no choice. It is also for ranks that share a list of MIG instances.
 func (b *builder) gpuNotes() []string {
-	if b.spec.VirtualLocalRank {
+	switch {
+	case b.spec.VirtualLocalRank:
 		return nil
+	case !b.spec.isolates() && slices.ContainsFunc(b.layout.Ranks, func(r placement.Rank) bool {
+		return r.LocalRank > 0 && len(r.GPUs) > 0 && strings.HasPrefix(r.GPUs[0].UUID, "MIG-")
+	}):
+		return []string{"CUDA shows a process only the first MIG instance of CUDA_VISIBLE_DEVICES: with " +
+			"--virtual-local-rank each rank has its own, as device 0 (cuda:0)"}
 	}
 	first := make(map[int]string) // the GPU of a rank on each host
 	for node, f := range b.facts {

@@ -112,6 +112,21 @@ func TestRankFileNamesHosts(t *testing.T) {
 	assert.Equal(t, "1", p.variable(1, "LOCAL_WORLD_SIZE").Value)
 }
 
+func TestRanksThatShareMIGInstances(t *testing.T) {
+	m := placement.Machine{GPUs: []placement.GPU{{Vendor: placement.NVIDIA, MIG: []string{"MIG-a", "MIG-b"}}}}
+	spec := Spec{Apps: []App{{Program: "app"}}, Environ: []string{"CUDA_VISIBLE_DEVICES=MIG-a,MIG-b"}}
+	p, err := planned(t, spec, 1, m)
+	require.NoError(t, err)
+	require.Len(t, p.Ranks, 2)
+	assert.Equal(t, []string{"CUDA shows a process only the first MIG instance of CUDA_VISIBLE_DEVICES: with " +
+		"--virtual-local-rank each rank has its own, as device 0 (cuda:0)"}, p.Notes)
+	spec.VirtualLocalRank = true
+	p, err = planned(t, spec, 1, m)
+	require.NoError(t, err)
+	assert.Empty(t, p.Notes)
+	assert.Equal(t, "MIG-b", p.variable(1, "CUDA_VISIBLE_DEVICES").Value)
+}
+
 func TestIsolatedGPUs(t *testing.T) {
 	m, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
