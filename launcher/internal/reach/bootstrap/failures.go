@@ -51,9 +51,12 @@ func (s *session) readError(ctx context.Context, err error) error {
 		return s.fail(remote.StepCopy, "no place for a copy of gorun: "+strings.Join(slices.Compact(s.places), "; "),
 			nil).WithHint("free space in one of these directories, or " + installed)
 	}
-	how := "without output"
+	how := "with exit code 0"
 	if end != nil {
 		how = "with " + end.Error()
+	} else if s.isEcho(string(s.answers.chatter)) {
+		return s.fail(s.step(), "the command line for the host was printed, and not run there", nil).
+			WithHint("let --ssh name a program that runs it there, as `ssh` and `kubectl exec -i {host} --` do")
 	}
 	return s.fail(s.step(), "the shell ended "+how+" before gorun started"+s.lastOutput(": "), end)
 }
@@ -61,14 +64,20 @@ func (s *session) readError(ctx context.Context, err error) error {
 // lastOutput returns the command's last lines, from standard error or else from before the mark, after prefix; "" if
 // none exists.
 func (s *session) lastOutput(prefix string) string {
-	lines := remote.LastLines(s.process.Stderr())
-	if lines == "" {
-		lines = remote.LastLines(string(s.answers.chatter))
+	for _, text := range []string{s.process.Stderr(), string(s.answers.chatter)} {
+		lines := slices.DeleteFunc(strings.Split(text, "\n"), s.isEcho)
+		if last := remote.LastLines(strings.Join(lines, "\n")); last != "" {
+			return prefix + last
+		}
 	}
-	if lines == "" {
-		return ""
-	}
-	return prefix + lines
+	return ""
+}
+
+// isEcho reports whether a text ends with a piece of the command line, which is long and tells the user nothing.
+func (s *session) isEcho(text string) bool {
+	const piece = 64
+	text = strings.TrimRight(text, "'\r\n ")
+	return len(text) >= piece && strings.Contains(s.line, text[len(text)-piece:])
 }
 
 // refused is the error of an answer that ends the start.

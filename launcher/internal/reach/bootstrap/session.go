@@ -20,6 +20,7 @@ type session struct {
 	report  func(remote.Progress)
 	began   time.Time
 	mark    [2]string // in halves: a shell that echoes the command line does not print the whole
+	line    string    // that the host's shell runs
 	process remote.Process
 	answers *answers
 	places  []string // that cannot be used, each with its reason
@@ -52,6 +53,7 @@ type handler func(word, text string) (done bool, err error)
 
 // run starts the line and handles its answers until the last one; the process runs on. An error ends the process.
 func (s *session) run(ctx context.Context, line string, handle handler) (err error) {
+	s.line = line
 	s.report(remote.Progress{Step: remote.StepStart})
 	if s.process, err = s.host.Start(ctx, line); err != nil {
 		return s.startError(ctx, err)

@@ -51,7 +51,7 @@ fi
 # Such a file comes after a line: how many bytes follow, for which unpacker. It is written over what was reserved. An unpacker notices
 # faults by its own checksum, and gorun by its hash when it is tried. gorun may be started already, as it was tried there. The threads
 # of zstd cost more than they save. One that does not know the option has none, and has read nothing yet.
-unpack() { [ $gr_t = zstd ] && zstd -q --no-asyncio -dc || $gr_t -dc; }
+unpack() { if [ $gr_t = zstd ]; then zstd -q --no-asyncio -dc || zstd -dc 2>/dev/null; else $gr_t -dc; fi; }
 arrive() {
 read -r gr_l gr_t
 if [ "$gr_t" ]; then

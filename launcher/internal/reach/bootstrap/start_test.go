@@ -108,6 +108,7 @@ func TestTransferThatIsCutOff(t *testing.T) {
 	m.cut = 100 << 10
 	_, err := Start(deadline(t), m, config(t))
 	hasStep(t, err, remote.StepCopy, m.home+"/.cache/gorun: ", "zstd cannot unpack what arrived of gorun")
+	require.Equal(t, 1, strings.Count(err.Error(), "stdin"), "what zstd says of it: %v", err)
 	require.Contains(t, err.(*remote.Error).Hint, "--agent PATH")
 	require.Empty(t, m.cached())
 
@@ -261,6 +262,16 @@ func TestHostsThatCannot(t *testing.T) {
 		{
 			"no sh", `echo "fish: Unknown command: /bin/sh" >&2; exit 127`, remote.StepStart,
 			[]string{"exit code 127", "Unknown command"},
+		},
+		{"no output", `exit 0`, remote.StepStart, []string{"the shell ended with exit code 0 before gorun started (after"}},
+		{"a word", `echo menu`, remote.StepStart, []string{"exit code 0 before gorun started: menu"}},
+		{
+			"echo", `echo sh -c "$1"`, remote.StepStart,
+			[]string{"start: the command line for the host was printed, and not run there (after"},
+		},
+		{
+			"echo and failure", `{ printf "%s\n" "$1"; echo no; } >&2; exit 1`, remote.StepStart,
+			[]string{"exit code 1 before gorun started: no (after"},
 		},
 		{"control bytes", `printf "\033[2J" >&2; exit 1`, remote.StepStart, []string{"^[[2J"}},
 		{"endless", `cat /dev/zero`, remote.StepStart, []string{"prints more than 4 MiB"}},
