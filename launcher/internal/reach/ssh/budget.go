@@ -13,11 +13,11 @@ var errTimeout = errors.New("out of time")
 
 // budget is a time limit that pauses while the user answers a prompt.
 type budget struct {
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	limit   time.Duration
-	outer   *budget  // pauses with it
-	waiting []string // keys of the jump hosts that wait for this login
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	limit  time.Duration
+	outer  *budget // pauses with it
+	jump   *jump   // whose login it limits; nil: a host's
 
 	mu        sync.Mutex
 	timer     *time.Timer // nil without a limit

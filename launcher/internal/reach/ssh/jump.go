@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ type jump struct {
 	ready chan struct{} // closed after login and err are set
 	login *login
 	err   error
+	on    *jump // whose login this one needs first, guarded by jumps.mu; nil: none
 }
 
 // jumpsOf parses ProxyJump: [user@]host[:port] or ssh://… of each, the nearest first.
@@ -80,18 +80,25 @@ func (c *Client) connectThrough(b *budget, s *settings, chain []remote.Target) (
 
 // jumpLogin returns the login to the last jump host of a chain, which other connections may share.
 func (c *Client) jumpLogin(b *budget, chain []remote.Target) (*login, error) {
-	key := fmt.Sprint(chain)
-	if slices.Contains(b.outermost().waiting, key) {
-		return nil, fail(remote.StepConfig, nil, "ProxyJump forms a loop")
-	}
+	key, own := fmt.Sprint(chain), b.outermost().jump
 	c.jumps.mu.Lock()
 	j := c.jumps.open[key]
+	for next := j; next != nil && own != nil; next = next.on {
+		if next == own {
+			c.jumps.mu.Unlock()
+			return nil, fail(remote.StepConfig, nil, "ProxyJump forms a loop")
+		}
+	}
 	if j == nil {
 		j = &jump{ready: make(chan struct{})}
 		c.jumps.open[key] = j
 		go c.keepJump(b, chain, j)
 	}
+	if own != nil {
+		own.on = j
+	}
 	c.jumps.mu.Unlock()
+	defer b.suspend()() // that login has a limit of its own, which leaves out its prompts
 	select {
 	case <-j.ready:
 		return j.login, j.err
@@ -102,9 +109,8 @@ func (c *Client) jumpLogin(b *budget, chain []remote.Target) (*login, error) {
 
 // keepJump logs in to a jump host for all connections that wait, and forgets the login once it has failed or ended.
 func (c *Client) keepJump(b *budget, chain []remote.Target, j *jump) {
-	key, outermost := fmt.Sprint(chain), b.outermost()
-	own := newBudget(remote.WithoutProgress(context.WithoutCancel(b.ctx)), outermost.limit)
-	own.waiting = append(slices.Clone(outermost.waiting), key)
+	own := newBudget(remote.WithoutProgress(context.WithoutCancel(b.ctx)), b.outermost().limit)
+	own.jump = j
 	j.login, j.err = c.reachJump(own, chain)
 	own.stop()
 	close(j.ready)
@@ -113,7 +119,7 @@ func (c *Client) keepJump(b *budget, chain []remote.Target, j *jump) {
 	}
 	c.jumps.mu.Lock()
 	defer c.jumps.mu.Unlock()
-	delete(c.jumps.open, key)
+	delete(c.jumps.open, fmt.Sprint(chain))
 }
 
 func (j *jumps) close() {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	xssh "golang.org/x/crypto/ssh"
 
@@ -238,6 +239,16 @@ func TestJumpInACircle(t *testing.T) {
 		ssh.Config{ConfigFile: server.Config("Host a", "ProxyJump b", "Host b", "ProxyJump a", "Host node",
 			"ProxyJump a")}, remote.StepConnect)
 	require.Contains(t, f.Text, "forms a loop")
+
+	both := client(t, ssh.Config{ConfigFile: server.Config("Host a", "ProxyJump b", "Host b", "ProxyJump a")})
+	var all sync.WaitGroup
+	for _, name := range []string{"a", "b", "a", "b"} { // each may be the jump host for which the other's waits
+		all.Go(func() {
+			_, err := both.Dial(t.Context(), remote.Target{Name: name})
+			assert.ErrorContains(t, err, "forms a loop")
+		})
+	}
+	all.Wait()
 }
 
 func TestProxyCommand(t *testing.T) {

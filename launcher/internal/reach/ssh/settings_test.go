@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,4 +140,24 @@ func FuzzKnownHosts(f *testing.F) {
 func knownName(s *settings) string {
 	name, _ := s.knownNames()
 	return name
+}
+
+// The login to a jump host may have to wait for a passphrase.
+func TestTimeOfAJumpHostCountsForNoOther(t *testing.T) {
+	chain, j := []remote.Target{{Name: "gate"}}, &jump{ready: make(chan struct{})}
+	c := NewClient(Config{})
+	c.jumps.open[fmt.Sprint(chain)] = j
+	b := newBudget(t.Context(), time.Hour)
+	defer b.stop()
+	inner, done := b.within(time.Hour), make(chan error)
+	defer inner.stop()
+	go func() {
+		_, err := c.jumpLogin(inner, chain)
+		done <- err
+	}()
+	isSuspended := func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.suspended > 0 }
+	require.Eventually(t, isSuspended, time.Minute, time.Millisecond)
+	close(j.ready)
+	require.NoError(t, <-done)
+	require.False(t, isSuspended())
 }
