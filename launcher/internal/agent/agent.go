@@ -93,9 +93,11 @@ func Serve(link *wire.Link, cfg Config) error {
 	a := &Agent{cfg: cfg, link: link, health: cfg.Health}
 	a.lease.linkClosed = make(chan struct{})
 	defer link.Close() // last: the head waits for it
+	over := make(chan struct{})
+	defer close(over)
 	defer a.close()
 	defer close(a.lease.linkClosed)
-	go a.forwardSignals()
+	go a.forwardSignals(over)
 	a.lease.begin(cfg.Lease, link)
 	for {
 		f, err := link.Read()

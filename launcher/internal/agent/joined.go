@@ -219,9 +219,9 @@ type OverError struct {
 
 func (e *OverError) Error() string { return e.Text }
 
-// forwardSignals reports this process's signals to the head. A second SIGINT ends this node at once, whatever the head
-// does.
-func (a *Agent) forwardSignals() {
+// forwardSignals reports this process's signals to the head until over is closed. A second SIGINT ends this node at once,
+// whatever the head does, and however long ranks may take to end.
+func (a *Agent) forwardSignals(over <-chan struct{}) {
 	if a.cfg.Engine != NoEngine {
 		a.reportSignals()
 		return
@@ -229,12 +229,15 @@ func (a *Agent) forwardSignals() {
 	asked := false
 	for {
 		select {
-		case <-a.lease.linkClosed:
+		case <-over:
 			return
 		case sig := <-a.cfg.Signals:
 			if asked && sig == syscall.SIGINT {
 				a.lease.ended.Store(true)
 				_ = a.link.Close()
+				if j := a.active.Load(); j != nil && !j.cleanedUp.Load() {
+					j.kill()
+				}
 				return
 			}
 			asked = asked || sig == syscall.SIGINT

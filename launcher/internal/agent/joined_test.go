@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -198,6 +199,38 @@ func TestHeadReceivesReasonOfRefusal(t *testing.T) {
 	}
 	require.NoError(t, head.Close())
 	require.Error(t, <-served)
+}
+
+// A second SIGINT also ends ranks to which the end of the job leaves time.
+func TestSecondSIGINTWhileRanksEnd(t *testing.T) {
+	ours, theirs := net.Pipe()
+	head, signals, served := wire.NewLink(reach.Queued(ours)), make(chan syscall.Signal), make(chan error)
+	cfg := ownAgent(t.TempDir()).cfg
+	cfg.Environ, cfg.Signals, cfg.Joined.Dir = os.Environ(), signals, "/"
+	script := "trap 'echo' TERM; echo; while :; do sleep 600 & wait; done"
+	cfg.Joined.Programs[0] = spec.Command{Name: "sh", Args: []string{"-c", script}}
+	go func() { served <- Serve(wire.NewLink(reach.Queued(theirs)), cfg) }()
+	require.NoError(t, head.Send(&wire.Hello{Version: wire.Version, Programs: []spec.Command{{Name: "sh"}}}))
+	require.NoError(t, head.Send(&wire.Start{Window: 1 << 16, Apps: []spec.App{{}}, Ranks: []wire.Row{{}}}))
+	awaitLine := func() {
+		for f := (wire.Frame{}); f.Type != wire.TypeOutput; {
+			var err error
+			f, err = head.Read()
+			require.NoError(t, err)
+			require.NotEqual(t, wire.TypeStartFailed, f.Type, "%s", f.Body)
+		}
+	}
+	awaitLine()
+	require.NoError(t, head.Send(&wire.JobEnded{Code: 130}))
+	awaitLine() // it got SIGTERM
+	for range 2 {
+		select {
+		case signals <- syscall.SIGINT:
+		case <-served:
+			require.Fail(t, "the ranks had all their time")
+		}
+	}
+	require.ErrorAs(t, <-served, new(*OverError))
 }
 
 // Whatever a launcher sends, the accepted Start contains only this node's own program, environment and paths.
