@@ -219,7 +219,7 @@ func (f *frozen) Close() error {
 // A job whose hosts are in quarantine but for this one goes on to look for them.
 func TestAloneBesideQuarantine(t *testing.T) {
 	s, file := specOf("wait", 1), filepath.Join(t.TempDir(), "hosts.json")
-	require.NoError(t, quarantine.Add(file, "node2", "it failed", time.Now().Add(time.Hour), time.Now()))
+	require.NoError(t, quarantine.Add(file, []string{"node2"}, "it failed", time.Now().Add(time.Hour), time.Now()))
 	s.Hosts, s.MinNodes = []hosts.Host{{Name: "localhost", Here: true}, {Name: "node2"}}, 1
 	ctx, cancel := context.WithCancel(t.Context())
 	reach := launcher.WithReach(func(context.Context, hosts.Host) (io.ReadWriteCloser, error) {

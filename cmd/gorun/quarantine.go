@@ -87,31 +87,25 @@ type quarantineJSON struct {
 }
 
 func (o *quarantineOptions) run() (err error) {
-	file, now, unknown := quarantineFile(), time.Now(), 0
+	file, now := quarantineFile(), time.Now()
 	if file == "" {
 		return errors.New("neither XDG_STATE_HOME nor HOME is set: no failures are kept")
 	}
-	for i, name := range o.names {
-		known := true
-		if o.verb == "add" {
-			err = quarantine.Add(file, name, o.reason, now.Add(o.period), now)
-		} else {
-			known, err = quarantine.Lift(file, name, now)
-		}
-		if err != nil {
-			err = printable.Unwritten(file, err)
-			if i > 0 {
-				err = fmt.Errorf("%w; done for the hosts before %s only, %d of %d", err, name, i, len(o.names))
-			}
-			return err
-		}
-		if !known {
-			o.notify(name + " is not in the list")
-			unknown = 1
-		}
+	var unknown []string
+	switch o.verb {
+	case "add":
+		err = quarantine.Add(file, o.names, o.reason, now.Add(o.period), now)
+	case "lift":
+		unknown, err = quarantine.Lift(file, o.names, now)
+	}
+	if err != nil {
+		return printable.Unwritten(file, err)
+	}
+	for _, name := range unknown {
+		o.notify(name + " is not in the list")
 	}
 	if o.verb != "" {
-		return exitWith(unknown)
+		return exitWith(min(len(unknown), 1))
 	}
 	list, err := quarantine.Read(file, now)
 	if err != nil {

@@ -80,7 +80,7 @@ func Read(path string, now time.Time) (list []Host, err error) {
 // Fail adds a failure of a host. The result says whether it is in quarantine now. In a full file it replaces the
 // first host.
 func Fail(path, name, text string, now time.Time) (h Host, err error) {
-	err = update(path, name, now, true, func(old *Host) bool {
+	err = update(path, []string{name}, now, true, func(old *Host) bool {
 		old.Failures = append(old.Failures, Failure{now, clip(text)})
 		old.Failures = old.Failures[max(0, len(old.Failures)-Limit):]
 		if until := now.Add(Duration); len(old.Failures) == Limit && until.After(old.Until) {
@@ -93,26 +93,28 @@ func Fail(path, name, text string, now time.Time) (h Host, err error) {
 	return h, err
 }
 
-// Add puts a host into quarantine. It fails if the file has as many hosts as it can hold, 1000.
-func Add(path, name, reason string, until, now time.Time) error {
-	return update(path, name, now, false, func(h *Host) bool {
+// Add puts hosts into quarantine, all or none of them. It fails if the file cannot hold as many, 1000.
+func Add(path string, names []string, reason string, until, now time.Time) error {
+	return update(path, names, now, false, func(h *Host) bool {
 		h.Until, h.Reason = until, clip(reason)
 		return true
 	})
 }
 
-// Lift forgets a host, and reports whether it was known.
-func Lift(path, name string, now time.Time) (known bool, err error) {
-	err = update(path, name, now, false, func(h *Host) bool {
-		known = !h.Until.IsZero() || h.Failures != nil
+// Lift forgets hosts, and returns the names of those that were not known.
+func Lift(path string, names []string, now time.Time) (unknown []string, err error) {
+	err = update(path, names, now, false, func(h *Host) bool {
+		if h.Until.IsZero() && h.Failures == nil {
+			unknown = append(unknown, h.Name)
+		}
 		return false
 	})
-	return known, err
+	return unknown, err
 }
 
-// update changes a host in the file; change returns false to remove it. In a full file a new host replaces the first
+// update changes hosts in the file; change returns false to remove one. In a full file a new host replaces the first
 // one, or is refused. A disk that is full leaves the file as it was.
-func update(path, name string, now time.Time, replaces bool, change func(*Host) bool) error {
+func update(path string, names []string, now time.Time, replaces bool, change func(*Host) bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -121,17 +123,24 @@ func update(path, name string, now time.Time, replaces bool, change func(*Host) 
 		return err
 	}
 	defer f.Close()
-	list := decode(f, now)
-	h := Host{Name: name}
-	if i := slices.IndexFunc(list, func(h Host) bool { return h.Name == name }); i >= 0 {
-		h = list[i]
-		list = slices.Delete(list, i, i+1)
+	info, err := f.Stat()
+	if err != nil {
+		return err
 	}
-	if change(&h) {
-		if list = append(list, h); len(list) > maxHosts && !replaces {
-			return fmt.Errorf("it has %d hosts already, the most it can hold", maxHosts)
+	list := decode(f, now)
+	had := len(list)
+	for _, name := range names {
+		h := Host{Name: name}
+		if i := slices.IndexFunc(list, func(h Host) bool { return h.Name == name }); i >= 0 {
+			h = list[i]
+			list = slices.Delete(list, i, i+1)
 		}
-		list = list[max(0, len(list)-maxHosts):]
+		if change(&h) {
+			if list = append(list, h); len(list) > maxHosts && !replaces {
+				return fmt.Errorf("it has %d hosts already, and can hold %d", had, maxHosts)
+			}
+			list = list[max(0, len(list)-maxHosts):]
+		}
 	}
 	text, err := json.MarshalIndent(list, "", " ")
 	if err != nil {
@@ -139,6 +148,7 @@ func update(path, name string, now time.Time, replaces bool, change func(*Host) 
 	}
 	beside := path + ".new" // only the holder of the lock writes it
 	if err = os.WriteFile(beside, append(text, '\n'), 0o600); err == nil {
+		_ = os.Chmod(beside, info.Mode().Perm()) // the user may have changed it
 		err = os.Rename(beside, path)
 	}
 	if err != nil {

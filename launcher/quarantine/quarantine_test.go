@@ -44,12 +44,12 @@ func TestQuarantine(t *testing.T) {
 	require.Empty(t, read(t, file, 140*time.Minute), "over, and nothing is left of it")
 	require.False(t, fail(t, file, "n2", 140*time.Minute))
 
-	require.NoError(t, Add(file, "n3", "cables", start.Add(9*time.Hour), start))
+	require.NoError(t, Add(file, []string{"n3"}, "cables", start.Add(9*time.Hour), start))
 	require.Equal(t, "cables", read(t, file, 8*time.Hour)[0].Reason)
 	for _, known := range []bool{true, false} {
-		is, err := Lift(file, "n3", start)
+		unknown, err := Lift(file, []string{"n3"}, start)
 		require.NoError(t, err)
-		require.Equal(t, known, is)
+		require.Equal(t, known, unknown == nil)
 	}
 }
 
@@ -68,35 +68,45 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	many := strings.Repeat(`{"host":"n","until":"2026-11-29T00:00:00Z"},`, maxHosts-1)
 	require.NoError(t, os.WriteFile(file, []byte("["+many+"{}]"), 0o600))
-	require.NoError(t, Add(file, "new", strings.Repeat("x", 9*maxText), start.Add(time.Hour), start))
+	require.NoError(t, Add(file, []string{"new"}, strings.Repeat("x", 9*maxText), start.Add(time.Hour), start))
 	list := read(t, file, 0)
 	require.Len(t, list, maxHosts)
 	require.Equal(t, strings.Repeat("x", maxText), list[maxHosts-1].Reason)
-	require.ErrorContains(t, Add(file, "new", "", start.AddDate(9000, 0, 0), start), "year", "which JSON does not have")
-	require.ErrorContains(t, Add(file, "n2", "", start.Add(time.Hour), start), "it has 1000 hosts already")
+	require.ErrorContains(t, Add(file, []string{"new"}, "", start.AddDate(9000, 0, 0), start), "year", "JSON has no such")
+	require.ErrorContains(t, Add(file, []string{"n2"}, "", start.Add(time.Hour), start), "it has 1000 hosts already")
+	_, err := Lift(file, []string{"new"}, start)
+	require.NoError(t, err)
+	three := []string{"n", "n2", "n3"}
+	require.ErrorContains(t, Add(file, three, "", start.Add(time.Hour), start), "it has 999 hosts already")
+	require.Equal(t, list[:maxHosts-1], read(t, file, 0), "all or none")
+	require.NoError(t, Add(file, []string{"new", "new"}, list[maxHosts-1].Reason, start.Add(time.Hour), start))
 	require.Equal(t, list, read(t, file, 0))
 	require.False(t, fail(t, file, "n3", 0), "which replaces the first")
 	now := read(t, file, 0)
 	require.Len(t, now, maxHosts)
 	require.True(t, slices.ContainsFunc(now, func(h Host) bool { return h.Name == "n3" }))
-	_, err := Fail("/proc/self/gorun/hosts.json", "n", "", start)
+	_, err = Fail("/proc/self/gorun/hosts.json", "n", "", start)
 	require.Error(t, err)
 }
 
 // A write that fails, as on a full disk, leaves the file as it was.
 func TestTheFileIsReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hosts.json")
-	require.NoError(t, Add(file, "n1", "cables", start.Add(time.Hour), start))
+	require.NoError(t, Add(file, []string{"n1"}, "cables", start.Add(time.Hour), start))
 	old, err := os.Open(file)
 	require.NoError(t, err)
 	defer old.Close()
-	require.NoError(t, Add(file, "n2", "cables", start.Add(time.Hour), start))
+	require.NoError(t, os.Chmod(file, 0o664))
+	require.NoError(t, Add(file, []string{"n2"}, "cables", start.Add(time.Hour), start))
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o664), info.Mode())
 	require.Len(t, decode(old, start), 1)
 	require.Len(t, read(t, file, 0), 2)
 	require.False(t, isAt(old, file))
 
 	require.NoError(t, os.MkdirAll(filepath.Join(file+".new", "in the way"), 0o700))
-	require.Error(t, Add(file, "n3", "cables", start.Add(time.Hour), start))
+	require.Error(t, Add(file, []string{"n3"}, "cables", start.Add(time.Hour), start))
 	require.Len(t, read(t, file, 0), 2)
 }
 
