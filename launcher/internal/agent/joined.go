@@ -219,8 +219,8 @@ type OverError struct {
 
 func (e *OverError) Error() string { return e.Text }
 
-// forwardSignals reports this process's signals to the head until over is closed. A second SIGINT ends this node at once,
-// whatever the head does, and however long ranks may take to end.
+// forwardSignals reports this process's signals to the head until over is closed. A second SIGINT ends this node at
+// once, whatever the head does, and however long ranks may take to end.
 func (a *Agent) forwardSignals(over <-chan struct{}) {
 	if a.cfg.Engine != NoEngine {
 		a.reportSignals()
