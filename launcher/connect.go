@@ -86,9 +86,7 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 		s.serveLocally(n)
 		return nil
 	}
-	ctx, cancel := s.prompts.limit(s.progress.watch(ctx, n.index), s.reachTimeout())
-	defer cancel()
-	w, err := s.settings.reacher.reach(ctx, n.host)
+	w, err := s.settings.reacher.reach(s.progress.watch(ctx, n.index), n.host)
 	if err != nil {
 		return err
 	}
