@@ -436,6 +436,9 @@ func (d *dialer) awaitPlace(c net.Conn) (*Welcome, error) {
 	d.cfg.Notify(fmt.Sprintf("the job at %s runs; this node waits as a spare until it restarts", d.cfg.endpoint()))
 	w, err := readWelcome(c)
 	d.limit.Reset(d.cfg.limit()) // if node 0 is lost, another one may come
+	if remote.IsEnd(err) {
+		err = errors.New("it ended while this node waited, or its host went down")
+	}
 	return w, err
 }
 

@@ -63,3 +63,20 @@ func TestElastic(t *testing.T) {
 		require.Equal(t, 7, waiting.joined.Code)
 	})
 }
+
+// Node 0 may be lost while a node waits for a place.
+func TestNode0EndsWhileASpareWaits(t *testing.T) {
+	cfg, log, once := settings(0, 2, 0, secret), newLog(), make(chan struct{})
+	cfg.Self.MinNodes, cfg.LastCall = 1, time.Nanosecond
+	h, err := Listen(t.Context(), cfg)
+	require.NoError(t, err)
+	defer h.Close()
+	require.Empty(t, wait(t, h))
+	close(once)
+	cfg.Port, cfg.Self.NodeRank, cfg.NoRetry, cfg.Notify = port(h), 1, once, log.tell
+	n := come(t, t.Context(), cfg)
+	log.await(t, "this node waits as a spare")
+	require.NoError(t, h.Close())
+	<-n.done
+	require.ErrorContains(t, n.err, ": it ended while this node waited, or its host went down")
+}
