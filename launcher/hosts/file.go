@@ -49,9 +49,10 @@ func ParseFile(name, text string) (File, error) {
 		}
 	}
 	f.Dialect = style.String()
+	err := errors.Join(append(mistakes, checkLogins(f.Hosts))...)
 	switch {
-	case len(mistakes) > 0:
-		return File{Notes: f.Notes}, errors.Join(mistakes...)
+	case err != nil:
+		return File{Notes: f.Notes}, err
 	case len(f.Hosts) == 0:
 		return f, fmt.Errorf("%s names no host", name)
 	}

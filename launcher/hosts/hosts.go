@@ -72,6 +72,29 @@ func TotalSlots(all []Host) int {
 	return total
 }
 
+// checkLogins refuses a name with several users or ports, which may be several machines behind one address.
+func checkLogins(all []Host) error {
+	first := make(map[string]Host, len(all))
+	for _, h := range all {
+		one := first[h.Name]
+		user, port := cmp.Or(one.User, h.User), cmp.Or(one.Port, h.Port)
+		if user != cmp.Or(h.User, user) || port != cmp.Or(h.Port, port) {
+			return fmt.Errorf("%s: %s and %s are one host with two logins; if they are two machines, give each a name in "+
+				"~/.ssh/config", h.From, login(user, h.Name, port), login(h.User, h.Name, h.Port))
+		}
+		first[h.Name] = Host{User: user, Port: port}
+	}
+	return nil
+}
+
+func login(user, name string, port int) string {
+	text := strings.TrimPrefix(user+"@"+name, "@")
+	if port != 0 {
+		text += fmt.Sprintf(":%d", port)
+	}
+	return text
+}
+
 // Merge adds up hosts with the same name, in the order of their first entries. An entry without a number counts as one
 // slot if its name repeats, as in Open MPI and Hydra.
 func Merge(all []Host) []Host {

@@ -22,6 +22,7 @@ func TestParseList(t *testing.T) {
 		"fe80::1%eth0,10.0.0.1:2": {{Name: "fe80::1%eth0"}, {Name: "10.0.0.1", Slots: 2}},
 		"a:*,b:22:*":              {{Name: "a", CoreSlots: true}, {Name: "b", Port: 22, CoreSlots: true}},
 		"a:2,a:*":                 {{Name: "a", CoreSlots: true}},
+		"a,u@a,a:22:1,u@a:22:1":   {{Name: "a", Slots: 4, User: "u", Port: 22}},
 		"alice@a:2":               {{Name: "a", Slots: 2, User: "alice"}},
 		"a, b:2":                  {{Name: "a"}, {Name: "b", Slots: 2}},
 		"a:2222:4":                {{Name: "a", Port: 2222, Slots: 4}},
@@ -94,6 +95,8 @@ func TestParseListMistakes(t *testing.T) {
 		"$(x)":                       {`it contains '$'`},
 		"+n0":                        {"relative and excluded hosts"},
 		"a:x,b:y,good":               {`"a:x"`, `"b:y"`},
+		"a:2201:1,b,a,a:2202:1":      {"a:2201 and a:2202 are one host with two logins"},
+		"u@a,a:22:1,v@a":             {"u@a:22 and v@a are one host with two logins"},
 	} {
 		t.Run(list, func(t *testing.T) {
 			_, err := ParseList(list, "-H "+list)
@@ -226,6 +229,7 @@ func TestParseFileMistakes(t *testing.T) {
 		"n[1-2] ifhn=x":                "h:1: ifhn=x is one host's, and n[1-2] names 2: write a line for each",
 		"a ifhn=x:1":                   `"x:1" is neither an address nor a name`,
 		"a ifhn=-x":                    "it begins with a dash",
+		"a:22:4\na\na port=23":         "h:3: a:22 and a:23 are one host with two logins",
 		"n[1-65536]\nm":                `h:2: "m": more than 65536 hosts`,
 		"+n0":                          "relative and excluded hosts",
 	} {

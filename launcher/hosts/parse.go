@@ -29,8 +29,8 @@ func ParseList(list, from string) ([]Host, error) {
 			all = append(all, h)
 		}
 	}
-	if len(mistakes) > 0 {
-		return nil, errors.Join(mistakes...)
+	if err := errors.Join(append(mistakes, checkLogins(all))...); err != nil {
+		return nil, err
 	}
 	return Merge(all), nil
 }
