@@ -70,6 +70,13 @@ func (g *Group) serve(works <-chan *Work) {
 	}
 }
 
+// over reports whether the group is closed, or is about to be.
+func (q *queue) over() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stopped
+}
+
 // wait blocks until all queued calls are done.
 func (g *Group) wait() {
 	if g.queue.busy() {

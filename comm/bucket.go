@@ -136,6 +136,9 @@ func (b *Bucketer[T]) Ready(ctx context.Context, i int) error {
 		return &ArgumentError{"Bucketer.Ready", fmt.Sprintf("tensor %d of %d is unknown or was ready before", i,
 			len(b.tensors))}
 	}
+	if b.group.queue.over() {
+		return errClosed
+	}
 	b.ready[i] = true
 	k := &b.buckets[b.home[i]]
 	if !b.viewed {
@@ -162,6 +165,9 @@ func (b *Bucketer[T]) Wait() error {
 		if err := b.buckets[k].work.Wait(); err != nil && failed == nil {
 			failed = err
 		}
+		if failed == nil && b.group.queue.over() {
+			failed = errClosed
+		}
 		if b.viewed || failed != nil {
 			continue
 		}
@@ -175,7 +181,7 @@ func (b *Bucketer[T]) Wait() error {
 	return failed
 }
 
-// Close releases the buckets' memory. Every rank of the group must call it.
+// Close releases the buckets' memory. Every rank of the group must call it. Ready and Wait fail afterwards.
 func (b *Bucketer[T]) Close(ctx context.Context) error {
 	for i := range b.buckets {
 		if memory := b.buckets[i].memory; memory != nil {
@@ -184,5 +190,6 @@ func (b *Bucketer[T]) Close(ctx context.Context) error {
 			}
 		}
 	}
+	b.tensors, b.buckets = nil, nil
 	return nil
 }

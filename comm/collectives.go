@@ -228,11 +228,11 @@ func allToAllCall[T Number](c *backend.Call, g *Group, send, recv []T) error {
 }
 
 // Send sends data to rank to, which must call [Recv] or [SendRecv] with the same type and length. It returns when you
-// can change data, possibly before the receiver has it. Two ranks of a host buffer up to 128 KiB; a larger Send blocks
-// until the receiver takes the rest.
+// can change data, possibly before the receiver has it. Two ranks of a host buffer up to 13 messages of 128 KiB
+// together; a further or larger Send blocks until the receiver takes some.
 //
-// A rank can therefore send up to 128 KiB to itself and receive it later. A larger Send to itself blocks until the
-// timeout. Between hosts, the receiver must receive the data before both ranks take part in a later collective.
+// A rank can therefore send as much to itself and receive it later. More blocks until the timeout. Between hosts, the
+// receiver must receive the data before both ranks take part in a later collective.
 func Send[T Number](ctx context.Context, g *Group, data []T, to int) error {
 	c := backend.Call{Kind: backend.Send, DType: dtypeOf[T](), Root: to, Count: len(data), Send: pointer(data)}
 	if err := g.checkRank(c.Kind, "the receiver", to); err != nil {

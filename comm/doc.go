@@ -41,7 +41,8 @@
 //
 // Over several hosts, the ranks of each host are reduced first, in rank order. The hosts' results are then reduced in
 // the order of the hosts' lowest ranks. Equal inputs with an equal placement of ranks give equal bits. 16-bit floats
-// are rounded once on each host with several ranks, and once between the hosts.
+// are rounded once on each host with several ranks, and once between the hosts. If all hosts have as many ranks, Avg
+// of Float16 averages on each host first, because a sum can be too large for it.
 //
 // # Several hosts
 //

@@ -19,7 +19,12 @@ struct merge {
 	int behind; // 1: own is being sent and is where the result goes
 };
 
-static int inner_op(const struct call *c) { return c->op == OP_AVG ? OP_SUM : c->op; }
+// averages: where all hosts have as many ranks, each averages its float16. Their sum may lie beyond what the type can hold.
+static int averages(const struct hosts *h, const struct call *c) {
+	return c->op == OP_AVG && c->dtype == DT_FLOAT16 && h->rails * h->count == h->n;
+}
+
+static int inner_op(const struct hosts *h, const struct call *c) { return c->op == OP_AVG && !averages(h, c) ? OP_SUM : c->op; }
 
 static void merge_chunk(struct engine *e, struct merge *m, size_t part) {
 	struct hosts *h = e->hosts;
@@ -32,7 +37,9 @@ static void merge_chunk(struct engine *e, struct merge *m, size_t part) {
 		h->held[g] = f->data + (f->window ? m->used % f->window : m->used);
 		f++;
 	}
-	reduce(m->call->dtype, m->call->op, m->out + m->used, NULL, (const void *const *)h->held, h->count, part / dtype_size(m->call->dtype), h->n, 0);
+	const struct call *c = m->call;
+	int world = averages(h, c) ? h->count : h->n;
+	reduce(c->dtype, c->op, m->out + m->used, NULL, (const void *const *)h->held, h->count, part / dtype_size(c->dtype), world, 0);
 }
 
 static int merge_use(struct engine *e, void *state, int *used) {
@@ -128,7 +135,7 @@ static int leader_allreduce(struct engine *e, const struct call *c, size_t bytes
 	struct call first = *c, last = *c;
 	const char *own = e->n == 1 ? c->send : c->recv;
 	first.kind = K_REDUCE;
-	first.op = inner_op(c);
+	first.op = inner_op(e->hosts, c);
 	first.root = 0;
 	if (e->n > 1) TRY(run_local(e, &first));
 	if (e->me == 0) TRY(team_allreduce(e, c, 0, own, c->recv, bytes));
@@ -142,7 +149,7 @@ static int leader_allreduce(struct engine *e, const struct call *c, size_t bytes
 static int scatter_rails(struct engine *e, const struct call *c, void *out) {
 	struct call first = *c;
 	first.kind = K_REDUCESCATTERV;
-	first.op = inner_op(c);
+	first.op = inner_op(e->hosts, c);
 	first.root = 0;
 	first.counts = e->hosts->counts;
 	first.count = (size_t)e->hosts->counts[e->me];
@@ -188,7 +195,7 @@ static int leader_reduce(struct engine *e, const struct call *c, size_t bytes) {
 	int host = h->host_of[c->root];
 	struct team t = {.index = 0, .host = host, .rank = c->root};
 	struct call first = *c;
-	first.op = inner_op(c);
+	first.op = inner_op(e->hosts, c);
 	first.root = h->home == host ? h->index_of[c->root] : 0;
 	const char *own = c->send;
 	if (e->n > 1) {
@@ -232,7 +239,7 @@ int hosts_reduce(struct engine *e, const struct call *c) {
 static int run_partials(struct engine *e, const struct call *c, const struct blocks *b, int host, char **at) {
 	struct hosts *h = e->hosts;
 	struct call part = *c;
-	part.op = inner_op(c);
+	part.op = inner_op(e->hosts, c);
 	part.kind = K_REDUCESCATTERV;
 	part.send = (const char *)c->send + block_offset(b, member(h, host, 0));
 	part.recv = *at;
@@ -256,7 +263,7 @@ static int single_partials(struct engine *e, const struct call *c, const struct 
 		int rank = member(h, host, k);
 		struct call part = *c;
 		part.kind = K_REDUCE;
-		part.op = inner_op(c);
+		part.op = inner_op(e->hosts, c);
 		part.root = holder(h, h->home, rank);
 		part.send = (const char *)c->send + block_offset(b, rank);
 		part.recv = *at;

@@ -367,6 +367,39 @@ func TestSumsOverHostsHaveAnOrder(t *testing.T) {
 	}
 }
 
+// The sum of a host's float16 lies beyond their range, the average does not.
+func TestAverageOfLargeFloat16(t *testing.T) {
+	t.Parallel()
+	const large = 0x7800 // 32768
+	for _, layout := range []string{"aabb", "abab", "aaabbb"} {
+		backs := joined(t, layout, nil)
+		for _, count := range []int{10, 30_000} {
+			for _, kind := range []backend.Kind{backend.AllReduce, backend.Reduce, backend.ReduceScatter} {
+				errs := each(backs, func(rank int, b *cpu.Backend) error {
+					send, recv := make([]uint16, count*len(layout)), make([]uint16, count*len(layout))
+					for i := range send {
+						send[i] = large
+					}
+					err := b.Run(context.Background(), &backend.Call{
+						Kind: kind, DType: backend.Float16, Op: backend.Avg, Count: count,
+						Send: unsafe.Pointer(unsafe.SliceData(send)), Recv: unsafe.Pointer(unsafe.SliceData(recv)),
+					})
+					if kind == backend.Reduce && rank > 0 {
+						return err
+					}
+					for _, got := range recv[:count] {
+						if got != large {
+							return fmt.Errorf("%s: %v: %x", layout, kind, got)
+						}
+					}
+					return err
+				})
+				require.NoError(t, errors.Join(errs...))
+			}
+		}
+	}
+}
+
 // Each rank waits for a block from the other. No message reveals that their calls differ.
 func TestCallsThatNeverMeet(t *testing.T) {
 	t.Parallel()

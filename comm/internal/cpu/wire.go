@@ -196,7 +196,7 @@ func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) e
 	for _, rank := range ranks {
 		w.wanted[slot{rank, forData}], w.wanted[slot{rank, forControl}] = true, true
 	}
-	working.Go(func() { w.accept(&working) })
+	working.Go(func() { w.accept(&working, cancel) })
 	stop := context.AfterFunc(ctx, func() { w.listener.Close() })
 	defer stop()
 	w.dial(ctx, cancel, &working, ranks, addresses)
@@ -286,10 +286,11 @@ func (w *wire) close() {
 
 // --- accepting side ---
 
-func (w *wire) accept(working *sync.WaitGroup) {
+func (w *wire) accept(working *sync.WaitGroup, cancel context.CancelCauseFunc) {
 	for {
 		conn, err := w.listener.Accept()
-		if err != nil {
+		if err != nil { // such as for lack of descriptors; also the end of connect, when cancel does nothing
+			cancel(err)
 			return
 		}
 		select {

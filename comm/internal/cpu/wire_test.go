@@ -129,3 +129,18 @@ func TestHandshakesEndWithoutHarm(t *testing.T) {
 		require.NoError(t, err, "purpose %d", s.purpose)
 	}
 }
+
+// full is a listener of a process that can have no more descriptors.
+type full struct{ net.Listener }
+
+func (full) Accept() (net.Conn, error) { return nil, unix.EMFILE }
+
+// The error says why no connection comes, at once.
+func TestAcceptFails(t *testing.T) {
+	w := newWire(0, nil)
+	require.NoError(t, w.listen())
+	w.listener = full{w.listener}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.ErrorIs(t, w.connect(ctx, []int{1}, nil), unix.EMFILE)
+}
