@@ -58,6 +58,8 @@ func TestShellsComplete(t *testing.T) {
 		{"-H root@gat", "<-H><root@gate>"},
 		{"--host=a,gat", "<--host=a,gate>"},
 		{"--hostfile my", "<--hostfile><my file>"},
+		{`--hostfile "my`, "<--hostfile><my file>"},
+		{`--hostfile="my`, "<--hostfile=my file>"},
 		{"--hostfile=tr", "<--hostfile=train.py>"},
 		{"--log-dir lo", "<--log-dir><logs>"},
 		{"./x trai", "<./x><train.py>"},

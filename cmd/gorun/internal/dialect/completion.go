@@ -100,11 +100,11 @@ function __gorun_complete
 			printf "$kind[2]%s\n" (__fish_complete_directories "$rest")
 		case command
 			__fish_complete_command
-			__fish_complete_path "$word"
+			complete -C "gorun-files $word" # as fish does for a program that it does not know
 		case arguments
 			complete -C (string join ' ' -- (string escape -- $words[(math 1 + $kind[2])..]) "$word")
 		case '*'
-			printf "$kind[2]%s\n" (__fish_complete_path "$rest")
+			printf "$kind[2]%s\n" (complete -C "gorun-files $rest")
 	end
 end
 for name in NAMES
