@@ -33,7 +33,7 @@ func (in *inspector) nvidia(m *placement.Machine) *doctor.NVIDIA {
 	}
 	helper := in.exists("usr/bin/nvidia-modprobe") // creates missing device files for a program
 	for _, node := range []string{"/dev/nvidiactl", "/dev/nvidia-uvm"} {
-		if why := in.System.Access(node); why != "" && (!helper || in.exists(node)) {
+		if why := in.System.Access(node); why != "" && (!helper || !strings.Contains(why, "no such")) {
 			n.Nodes[node] = why
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/placement/gpufacts"
+	"gorun/placement/sysfs"
 )
 
 // check handles a Check frame on another goroutine, as reading a program may take long.
@@ -58,7 +59,7 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	}
 	environ := slices.Concat(c.Environ, a.cfg.Environ)
 	cfg := inspect.Config{
-		Root: os.DirFS("/"), System: inspect.Local(), NVML: a.cfg.nvmlFacts, Getenv: lookupIn(environ), Limit: c.Limit,
+		Root: sysfs.Root(), System: inspect.Local(), NVML: a.cfg.nvmlFacts, Getenv: lookupIn(environ), Limit: c.Limit,
 		Quick: c.Quick,
 	}
 	if c.Program && len(programs) > 0 {
