@@ -259,7 +259,7 @@ func (in *inspector) port(p *doctor.Port, dir string) {
 func parseRate(text string) (gbps float64, lanes int) {
 	number, rest, _ := strings.Cut(text, " ")
 	gbps, err := strconv.ParseFloat(number, 64)
-	if err != nil || gbps < 0 || gbps > 1e6 {
+	if err != nil || !(gbps >= 0 && gbps < 1e6) { // JSON has no NaN
 		gbps = 0
 	}
 	_, inner, _ := strings.Cut(rest, "(")

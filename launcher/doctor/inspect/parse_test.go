@@ -36,6 +36,7 @@ func TestParseRate(t *testing.T) {
 		"25 Gb/sec (1X EDR)":  {Gbps: 25, Width: 1},
 		"100 Gb/sec":          {Gbps: 100},
 		"-1 Gb/sec (4X":       {Width: 4},
+		"nan Gb/sec":          {},
 		"":                    {},
 	} {
 		gbps, lanes := parseRate(text)
