@@ -11,7 +11,6 @@ func TestParseList(t *testing.T) {
 	for list, want := range map[string][]Host{
 		"a":                       {{Name: "a"}},
 		"a,b":                     {{Name: "a"}, {Name: "b"}},
-		"a,b:2,":                  {{Name: "a"}, {Name: "b", Slots: 2}},
 		"a:4,b:2":                 {{Name: "a", Slots: 4}, {Name: "b", Slots: 2}},
 		"a,a,b":                   {{Name: "a", Slots: 2}, {Name: "b"}},
 		"a,a:2":                   {{Name: "a", Slots: 3}},
@@ -58,7 +57,6 @@ func TestParseList(t *testing.T) {
 func TestParseListMistakes(t *testing.T) {
 	for list, want := range map[string][]string{
 		"":                           {"a host's name is empty"},
-		",":                          {"a host's name is empty"},
 		"a,,b":                       {"a host's name is empty"},
 		"a:x":                        {`"a:x": the number of slots is "x"`},
 		"a:0":                        {`the number of slots is "0"`},

@@ -18,7 +18,7 @@ func ParseList(list, from string) ([]Host, error) {
 		all      []Host
 		mistakes []error
 	)
-	for _, entry := range splitList(strings.TrimSuffix(list, ",")) { // what tr '\n' , prints ends in a comma
+	for _, entry := range splitList(list) {
 		some, err := parseEntry(strings.TrimSpace(entry), maxHosts-len(all))
 		if err != nil {
 			mistakes = append(mistakes, eachMistake(from, err)...)
