@@ -67,6 +67,7 @@ func TestNodeThatJoinedImports(t *testing.T) {
 	a, s := ownAgent(t.TempDir()), ordinary()
 	a.link, a.cfg.Subreaper, a.cfg.Joined.WarmImports = side, true, []string{"none_such"}
 	s.Apps[0].Path, s.Apps[0].Dir = python, "/"
+	s.Common = append(s.Common, "PATH="+os.Getenv("PATH")) // where Python looks for its modules
 	a.warmJoined(&s)
 	defer a.forks.Load().Close()
 	said := ""
