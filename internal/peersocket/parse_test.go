@@ -144,6 +144,7 @@ func FuzzFindSocket(f *testing.F) {
 		"10 -1\n")
 	f.Add("0: 0000000000000000FFFF00000100007F:A000 0000000000000000FFFF00000100007F:1F90 01 0:0 0:0 0 508 0 113 1")
 	f.Add("1: 0100007F:A000 0100007F:1F90 06 0:0 3:0 0 0 0 0 3")
+	f.Add("1: 0100007F:A000 0100007F:1F90 06 0:0 3:0 0 0 0 0 00")
 	c := Ends{Local: netip.MustParseAddrPort("127.0.0.1:40960"), Remote: netip.MustParseAddrPort("127.0.0.1:8080")}
 	f.Fuzz(func(t *testing.T, rows string) {
 		if owner, err := findSocket(ParseTable(rows), c); err == nil {

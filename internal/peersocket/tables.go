@@ -44,7 +44,7 @@ func ParseTable(rows string) (sockets []Socket) {
 		now, err3 := strconv.ParseUint(words[state], 16, 8)
 		user, err4 := strconv.Atoi(words[uid])
 		number, err5 := strconv.ParseUint(words[inode], 10, 64)
-		if cmp.Or(err1, err2, err3, err4, err5) == nil {
+		if cmp.Or(err1, err2, err3, err4, err5) == nil && number != 0 {
 			sockets = append(sockets, Socket{from, to, int(now), Owner{user, number}})
 		}
 	}
