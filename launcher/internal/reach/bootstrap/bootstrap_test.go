@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -57,6 +58,7 @@ type machine struct {
 	environ []string // additional variables
 	cut     int      // bytes that reach its standard input, 0: all
 	mute    bool     // the input stays open then, as after a cut cable
+	lost    error    // of its connection, when a process has ended; nil: it lasts
 	ran     []*process
 }
 
@@ -72,7 +74,7 @@ func (m *machine) env() []string {
 }
 
 func (m *machine) Start(_ context.Context, line string) (remote.Process, error) {
-	p := &process{cmd: exec.Command(m.shell[0], append(m.shell[1:], line)...), left: m.cut, mute: m.mute}
+	p := &process{cmd: exec.Command(m.shell[0], append(m.shell[1:], line)...), left: m.cut, mute: m.mute, lost: m.lost}
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stderr = m.env(), m.home, &p.stderr
 	p.in, _ = p.cmd.StdinPipe()
 	p.out, _ = p.cmd.StdoutPipe()
@@ -113,6 +115,7 @@ type process struct {
 	stderr safeBuffer
 	left   int
 	mute   bool
+	lost   error
 	held   []byte
 	wait   sync.Once
 	end    error
@@ -165,7 +168,7 @@ func (p *process) Stderr() string    { return p.stderr.String() }
 
 func (p *process) Wait() error {
 	p.wait.Do(func() { p.end = p.cmd.Wait() })
-	err := p.end
+	err := cmp.Or(p.lost, p.end)
 	if e, ok := err.(*exec.ExitError); ok {
 		return &remote.ExitError{Code: e.ExitCode()}
 	}

@@ -52,8 +52,10 @@ func (s *session) readError(ctx context.Context, err error) error {
 			nil).WithHint("free space in one of these directories, or " + installed)
 	}
 	how := "with exit code 0"
-	if end != nil {
+	if _, exited := errors.AsType[*remote.ExitError](end); exited {
 		how = "with " + end.Error()
+	} else if end != nil {
+		return s.fail(s.step(), end.Error()+s.lastOutput(": "), end)
 	} else if s.isEcho(string(s.answers.chatter)) {
 		return s.fail(s.step(), "the command line for the host was printed, and not run there", nil).
 			WithHint("let --ssh name a program that runs it there, as `ssh` and `kubectl exec -i {host} --` do")

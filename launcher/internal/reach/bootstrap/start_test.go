@@ -352,6 +352,18 @@ func TestProgramThatEndsAtOnce(t *testing.T) {
 	hasStep(t, err, remote.StepStart, "exit code 3", "no space left")
 }
 
+func TestConnectionThatIsLost(t *testing.T) {
+	m := newMachine(t, "true")
+	m.lost = errors.New("the connection was lost")
+	_, err := Start(deadline(t), m, config(t))
+	hasStep(t, err, remote.StepStart, "node1: start: the connection was lost (after")
+	m.shell[0] = "sh"
+	s, err := Start(deadline(t), m, Config{Agent: "true"})
+	require.NoError(t, err)
+	_, err = s.Read(make([]byte, 1))
+	hasStep(t, err, remote.StepStart, "node1: start: the connection was lost (after")
+}
+
 func TestCopyThatDoesNotRunThere(t *testing.T) {
 	m, c := newMachine(t, "sh"), config(t)
 	m.environ = []string{"BROKEN=1"}

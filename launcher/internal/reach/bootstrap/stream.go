@@ -37,8 +37,10 @@ func (s *Stream) Read(p []byte) (int, error) {
 func (s *Stream) startError() error {
 	text := "it ended at once"
 	end := s.Wait()
-	if end != nil {
+	if _, exited := errors.AsType[*remote.ExitError](end); exited {
 		text += " with " + end.Error()
+	} else if end != nil {
+		text = end.Error()
 	}
 	if lines := remote.LastLines(s.Stderr()); lines != "" {
 		text += ": " + lines

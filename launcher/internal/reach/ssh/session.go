@@ -203,7 +203,7 @@ func (p *process) Wait() error {
 		return &remote.ExitError{Code: exit.ExitStatus(), Signal: printable.Text(exit.Signal())}
 	}
 	if _, ok := errors.AsType[*ssh.ExitMissingError](err); ok {
-		return fmt.Errorf("the connection was lost before the command ended: %w", err)
+		return errors.New("the connection was lost before the command ended")
 	}
 	return err
 }
