@@ -438,11 +438,12 @@ func anyRemote(list []hosts.Host) bool {
 	return slices.ContainsFunc(list, func(h hosts.Host) bool { return !h.Here })
 }
 
-// benchHost gives the ranks of p2p access to their host.
+// benchHost gives ranks access to their host.
 func benchHost() bench.Host {
 	name, _ := os.Hostname()
 	return bench.Host{
 		Name:      name,
+		Memory:    sysfs.Read(sysfs.Needs{Memory: true}).MemoryLimit,
 		WriteJSON: func(w io.Writer, r *bench.Report) error { return show.JSON(w, "bench", r) },
 		Machine: func() placement.Machine {
 			m := sysfs.Read(allFacts)

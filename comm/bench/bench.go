@@ -101,11 +101,10 @@ func settle(err error, rank int, wait func() error) error {
 
 // runIn measures in an existing group.
 func runIn(ctx context.Context, g *comm.Group, c Config, host Host, out io.Writer) error {
-	b, err := newBench(ctx, g, c)
+	b, err := newBench(ctx, g, c, host)
 	if err != nil {
 		return err
 	}
-	b.host = host
 	w := writer(discard{})
 	if g.Rank() == 0 {
 		w = newWriter(c, host, out)
@@ -127,8 +126,10 @@ type bench struct {
 }
 
 // newBench checks the configuration against the group, and allocates the buffers.
-func newBench(ctx context.Context, g *comm.Group, c Config) (*bench, error) {
-	b := &bench{Config: c, group: g, operation: find(operations, c.Operation), element: find(elements, c.DType)}
+func newBench(ctx context.Context, g *comm.Group, c Config, host Host) (*bench, error) {
+	b := &bench{
+		Config: c, group: g, host: host, operation: find(operations, c.Operation), element: find(elements, c.DType),
+	}
 	switch {
 	case b.operation == nil:
 		return nil, unsupported("%q is no operation: take one of %v", c.Operation, Operations())

@@ -19,6 +19,8 @@ import (
 // Host provides facts about a rank's host to a measurement of paths.
 type Host struct {
 	Name string
+	// Memory is the limit of the ranks' control groups on memory, in bytes; 0 means none.
+	Memory int64
 	// Machine returns the host's hardware, with the GPUs that this process sees. Only the operation p2p calls
 	// it.
 	Machine func() placement.Machine

@@ -108,6 +108,9 @@ func (b *bench) fits(ctx context.Context) error {
 	}
 	need := float64(largest) * buffers * float64(ranks)
 	free, known := availableMemory()
+	if limit := float64(b.host.Memory); limit > 0 && (!known || limit < free) {
+		free, known = limit, true
+	}
 	tooMuch := []uint8{0}
 	if known && need > free {
 		tooMuch[0] = 1

@@ -96,6 +96,8 @@ func TestRunAlone(t *testing.T) {
 		var unwilling *UnsupportedError
 		require.ErrorAs(t, runIn(context.Background(), alone(t), odd, Host{}, &out), &unwilling)
 	}
+	err := runIn(t.Context(), alone(t), c, Host{Memory: 100}, &out)
+	require.ErrorContains(t, err, "the buffers of 1 ranks on a host take", "a limit of cgroups")
 }
 
 // lines records the lines written to it.

@@ -166,15 +166,19 @@ func (b *Backend) expedite() {
 	}
 }
 
-// missed adds the ranks of the host that did not connect to an error. Only the lowest rank knows them.
+// missed adds the ranks of the host that did not connect to an error. Only the lowest rank, which the others wait for,
+// knows them.
 func (b *Backend) missed(err error) error {
+	if b.me != 0 {
+		return fmt.Errorf("%s gives the host's ranks their memory: %w", b.reader().Rank(b.locals[0]), err)
+	}
 	var missing []int
 	for i, rank := range b.locals {
 		if i != b.me && b.links.peers[i] == nil {
 			missing = append(missing, rank)
 		}
 	}
-	if b.me != 0 || len(missing) == 0 {
+	if len(missing) == 0 {
 		return err
 	}
 	return fmt.Errorf("%s did not come: %w", b.reader().Ranks(missing), err)

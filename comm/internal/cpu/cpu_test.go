@@ -109,35 +109,44 @@ func TestAllocateMismatch(t *testing.T) {
 	})
 }
 
-// If a rank dies after the exchange, the rank that distributes the memory names it.
+// If a rank dies after the exchange, those that wait for it name it: the rank that distributes the memory, or its
+// neighbours.
 func TestDeathBeforeSharing(t *testing.T) {
-	e := &table{blobs: make([][]byte, 3)}
-	e.full.Add(3)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("time is over"))
-	defer cancel()
-	died := errors.New("died")
-	failed := make([]error, 3)
-	var ranks sync.WaitGroup
-	for rank := range 3 {
-		exchange := e.exchange(rank)
-		ranks.Go(func() {
-			b, err := Join(ctx, Config{Rank: rank, Ranks: 3, Exchange: func(ctx context.Context, blob []byte) ([][]byte, error) {
-				blobs, err := exchange(ctx, blob)
-				if rank == 1 {
-					err = died
+	for victim, says := range [][3]string{
+		{"died", "rank 0 gives the host's ranks their memory", "rank 0 gives the host's ranks their memory"},
+		{"rank 1 did not come: time is over, while the ranks of this host met", "died", ""},
+	} {
+		e := &table{blobs: make([][]byte, 3)}
+		e.full.Add(3)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("time is over"))
+		defer cancel()
+		failed := make([]error, 3)
+		var ranks sync.WaitGroup
+		for rank := range 3 {
+			exchange := e.exchange(rank)
+			ranks.Go(func() {
+				c := Config{Rank: rank, Ranks: 3}
+				c.Exchange = func(ctx context.Context, blob []byte) ([][]byte, error) {
+					blobs, err := exchange(ctx, blob)
+					if rank == victim {
+						err = errors.New("died")
+					}
+					return blobs, err
 				}
-				return blobs, err
-			}})
-			if err == nil { // rank 2 has its memory already; only its first call would fail
-				err = b.Close()
+				b, err := Join(ctx, c)
+				if err == nil { // rank 2 has its memory already; only its first call would fail
+					err = b.Close()
+				}
+				failed[rank] = err
+			})
+		}
+		ranks.Wait()
+		for rank, want := range says {
+			if want != "" {
+				require.ErrorContains(t, failed[rank], want)
 			}
-			failed[rank] = err
-		})
+		}
 	}
-	ranks.Wait()
-	require.EqualError(t, failed[0],
-		"join: rank 0 of 3: rank 1 did not come: time is over, while the ranks of this host met")
-	require.ErrorIs(t, failed[1], died)
 }
 
 // Regions can be freed and allocated again. The error at the limit says what to do.
