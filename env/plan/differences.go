@@ -47,7 +47,7 @@ var differences = [...]Difference{
 	},
 	{
 		"MASTER_PORT", "a free port", "a free port, or the one that the environment or -x names",
-		"torchrun reads only --master-port; gorun respects MASTER_PORT, too",
+		"torchrun reads only --master-port; gorun respects MASTER_PORT, too, without --standalone",
 	},
 	{
 		"TORCHELASTIC_RUN_ID", "a random text on one node, whatever --rdzv-id says, unless --master-port or " +

@@ -181,9 +181,12 @@ func (s *Spec) HealthPort() string { return plan.HealthPort(s.Environ, s.Exports
 // RequestedStore returns where the environment or -x, and not an outer launcher, puts the store; see
 // [plan.StoreRequest]. It considers the exports of all programs, whose ranks meet there, and the first one counts.
 func (s *Spec) RequestedStore() (addr string, port int, origin string, err error) {
-	all := s.Exports
+	all, inherited := s.Exports, s.Environ
+	if s.Store.IgnoreEnviron {
+		inherited = nil
+	}
 	for _, app := range slices.Backward(s.Apps) { // plan.StoreRequest takes the last of several
 		all = append(all, app.Exports...)
 	}
-	return plan.StoreRequest(s.Environ, all)
+	return plan.StoreRequest(inherited, all)
 }

@@ -333,6 +333,8 @@ type StoreSpec struct {
 	Port int
 	// From names the options or variables that set Addr and Port, for messages.
 	From string
+	// IgnoreEnviron disregards MASTER_ADDR and MASTER_PORT of Environ.
+	IgnoreEnviron bool
 	// Allow are networks of peers on other hosts that gorun's store accepts.
 	Allow []netip.Prefix
 	// AllowLocalUsers makes gorun's store accept every user of its host, not only the user of the job and root.

@@ -181,7 +181,7 @@ func (p *Line) resolveStore() {
 	switch {
 	case p.standalone:
 		p.noteOverridden("--standalone", p.endpoint.from, p.masterAddr.from, p.masterPort.from, p.runIDFrom)
-		p.Spec.RunID = ""
+		p.Spec.RunID, store.IgnoreEnviron = "", true
 	case p.endpoint.from != "":
 		store.Addr, store.Port, store.From = p.endpoint.value.addr, p.endpoint.value.port, p.endpoint.from
 		if p.masterAddr.value != store.Addr {

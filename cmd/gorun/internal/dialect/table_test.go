@@ -126,7 +126,7 @@ var sample = map[string]string{
 }
 
 // satisfied are options, besides GroupAccepted, whose sample value has no effect on one host.
-var satisfied = []string{"node-rank", "rdzv-backend", "rdzv-conf", "standalone", "engine"}
+var satisfied = []string{"node-rank", "rdzv-backend", "rdzv-conf", "engine"}
 
 // unhosted are options without effect outside a resource manager's job.
 var unhosted = []string{"rmk"}
