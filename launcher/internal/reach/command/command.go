@@ -27,7 +27,8 @@ const linePlaceholder = "{command}"
 // Argv returns the arguments that run a command line on a host, program first:
 //
 //   - {host}, {user} and {port} are replaced; a user or port that target lacks is an error;
-//   - without {host}, [-l USER] [-p PORT] HOST are added, as for ssh;
+//   - without {host}, [-l USER] [-p PORT] HOST are added, as for ssh: user and port right after a program called ssh,
+//     whose first options count;
 //   - then the line: in place of {command}; or as one argument if there was no {host} or a program called ssh comes
 //     before it, since ssh runs a shell; or as sh -c LINE, since other programs execute their arguments.
 func Argv(template []string, target remote.Target, line string) ([]string, error) {
@@ -78,7 +79,7 @@ func fill(word string, target remote.Target) (string, error) {
 		strconv.Itoa(target.Port)).Replace(word), nil
 }
 
-// insertHost adds user, port and host as ssh takes them, before the word at lineAt; -1 is the end.
+// insertHost adds user, port and host as ssh takes them, the host before the word at lineAt; -1 is the end.
 func insertHost(argv []string, lineAt int, target remote.Target) []string {
 	var added []string
 	if target.User != "" {
@@ -90,7 +91,13 @@ func insertHost(argv []string, lineAt int, target remote.Target) []string {
 	if lineAt < 0 {
 		lineAt = len(argv)
 	}
-	return slices.Insert(argv, lineAt, append(added, target.Name)...)
+	at := lineAt
+	for i, word := range argv[:lineAt] {
+		if isSSH(word) {
+			at = i + 1
+		}
+	}
+	return slices.Insert(slices.Insert(argv, lineAt, target.Name), at, added...)
 }
 
 // Dial returns a Host that starts one process of the program, with the environment environ, for each command. It starts

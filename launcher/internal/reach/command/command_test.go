@@ -27,7 +27,13 @@ func TestWords(t *testing.T) {
 	}{
 		"as ssh": {[]string{"ssh"}, plain, []string{"ssh", "node1", "LINE"}},
 		"as ssh, all named": {
-			[]string{"ssh", "-F", "x"}, full, []string{"ssh", "-F", "x", "-l", "ann", "-p", "2222", "node1", "LINE"},
+			[]string{"ssh", "-F", "x"}, full, []string{"ssh", "-l", "ann", "-p", "2222", "-F", "x", "node1", "LINE"},
+		},
+		"like ssh": {[]string{"tool", "-q"}, full, []string{"tool", "-q", "-l", "ann", "-p", "2222", "node1", "LINE"}},
+		"with a port for hosts without one": {
+			[]string{"env", "/bin/ssh", "-p", "1"},
+			full,
+			[]string{"env", "/bin/ssh", "-l", "ann", "-p", "2222", "-p", "1", "node1", "LINE"},
 		},
 		"a place for the host": {
 			[]string{"kubectl", "exec", "-i", "{host}", "--"},
