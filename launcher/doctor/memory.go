@@ -20,7 +20,7 @@ func memoryChecks() []Check {
 		{
 			"shm", "memory",
 			"/dev/shm: its type, size and free space",
-			"NCCL, MPI, PyTorch's data loaders and comm share memory there. Docker gives it 64 MiB; a rank that " +
+			"NCCL, MPI and PyTorch's data loaders share memory there. Docker gives it 64 MiB; a rank that " +
 				"fills it dies of SIGBUS.",
 			each(shm),
 		},
