@@ -283,7 +283,7 @@ func (p *guardProcess) end() {
 		return
 	}
 	p.watch.stop()
-	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
+	_ = signalPidfd(p.pidfd, p.pid, unix.SIGKILL)
 	for unix.Waitid(unix.P_PIDFD, p.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
 	}
 	_ = unix.Close(p.pidfd)

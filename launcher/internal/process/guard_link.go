@@ -53,7 +53,7 @@ func killAfterLink() {
 		p, _ := Describe(launcher)
 		stopped := p.State == 'T' || p.State == 't'
 		if waited >= endLimit || stopped && waited >= stoppedLimit {
-			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			_ = signalPidfd(fd, launcher, unix.SIGKILL)
 			return
 		}
 		time.Sleep(linkPeriod)

@@ -56,6 +56,7 @@ func init() {
 		"launcher": launcherRole, "rank": rankRole, "between": betweenRole,
 		"stopped": stoppedRole, "closed": closedRole, "headless": headlessRole,
 		"bunny": bunnyRole, "respawn": respawnRole, "finder": finderRole, "adopter": adopterRole,
+		"refused": refusedRole,
 	}
 	roles[os.Args[roleIndex]](os.Args[tokenArg], os.Args[firstArg:])
 	os.Exit(0)

@@ -61,7 +61,17 @@ func (p Proc) signal(sig unix.Signal, thread int) error {
 	if thread != 0 && unix.Tgkill(p.PID, thread, sig) == nil {
 		return nil
 	}
-	return os.NewSyscallError("pidfd_send_signal", unix.PidfdSendSignal(fd, sig, nil, 0))
+	return os.NewSyscallError("pidfd_send_signal", signalPidfd(fd, p.PID, sig))
+}
+
+// signalPidfd signals the process of a pidfd: by its pid where a seccomp filter, such as that of Docker before 20.10,
+// refuses pidfd_send_signal.
+func signalPidfd(pidfd, pid int, sig unix.Signal) error {
+	err := unix.PidfdSendSignal(pidfd, sig, nil, 0)
+	if err == unix.EPERM || err == unix.ENOSYS {
+		return unix.Kill(pid, sig)
+	}
+	return err
 }
 
 // openPidfd returns a pidfd of p, or os.ErrProcessDone. It opens the pid first and then checks that it is still p's.
