@@ -86,7 +86,9 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 		s.serveLocally(n)
 		return nil
 	}
-	w, err := s.settings.reacher.reach(s.progress.watch(ctx, n.index), n.host)
+	ctx, cancel := s.prompts.limit(s.progress.watch(ctx, n.index), s.reachTimeout())
+	defer cancel()
+	w, err := s.settings.reacher.reach(ctx, n.host)
 	if err != nil {
 		return err
 	}

@@ -46,19 +46,15 @@ type shellReacher struct {
 	dial    func(ctx context.Context, h hosts.Host) (remote.Host, error)
 	end     func()
 	program func() (bootstrap.Program, error)
-	bundle  func() (*bootstrap.Bundle, error)                           // of --copy
-	extra   func() []bootstrap.Extra                                    // programs beside gorun's
-	slots   chan struct{}                                               // limits how many hosts are reached at once
-	limit   time.Duration                                               // for how long a host waits for what is copied
-	within  func(context.Context) (context.Context, context.CancelFunc) // limits reaching one host
+	bundle  func() (*bootstrap.Bundle, error) // of --copy
+	extra   func() []bootstrap.Extra          // programs beside gorun's
+	slots   chan struct{}                     // limits how many hosts are reached at once
+	limit   time.Duration                     // for how long a host waits for what is copied
 }
 
 func (s *session) newShellReacher() *shellReacher {
 	spec := s.spec.Reach
 	sh := &shellReacher{spec: spec, end: func() {}, slots: make(chan struct{}, cmp.Or(spec.AtOnce, job.DefaultAtOnce))}
-	sh.within = func(ctx context.Context) (context.Context, context.CancelFunc) {
-		return s.prompts.limit(ctx, s.reachTimeout())
-	}
 	sh.limit = 2 * s.reachTimeout() // prompts delay the launcher's own
 	sh.program = sync.OnceValues(s.ownProgram)
 	sh.extra = sync.OnceValue(s.extraPrograms)
@@ -141,8 +137,6 @@ func (sh *shellReacher) reach(ctx context.Context, h hosts.Host) (agentStream, e
 	case <-ctx.Done():
 		return agentStream{}, reachError(context.Cause(ctx))
 	}
-	ctx, cancel := sh.within(ctx) // without the wait for its turn
-	defer cancel()
 	if sh.spec.Agent == "" {
 		go sh.program() // reading takes some milliseconds
 	}

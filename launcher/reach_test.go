@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -37,27 +36,6 @@ func TestMergeErrorsOfHosts(t *testing.T) {
 	assert.EqualError(t, flatten(s.joinErrors(errs))[0], "h[1-3]: connect: no route to the host (after 15s)")
 	assert.EqualError(t, flatten(s.joinErrors([]error{errs[0], nil, nil}))[0],
 		"h1: connect: no route to ann@h1:22 (10.0.0.1) (after 15s)")
-}
-
-// Hosts that wait until others have been reached have all their time then.
-func TestTimeBeforeAHostsTurnDoesNotCount(t *testing.T) {
-	const limit = time.Millisecond
-	s := newSession(Spec{Reach: job.ReachSpec{AtOnce: 1, Timeout: limit}}, Options{})
-	sh, h := s.newShellReacher(), hosts.Host{Name: "h"}
-	s.settings.reacher, s.progress = sh, newProgress([]hosts.Host{h})
-	sh.dial = func(context.Context, hosts.Host) (remote.Host, error) { return nil, errors.New("dialled") }
-	sh.slots <- struct{}{}
-	done := make(chan error)
-	go func() { done <- s.connectTo(t.Context(), &node{host: h}) }()
-	same, cancel := s.prompts.limit(t.Context(), 9*limit)
-	defer cancel()
-	select {
-	case <-same.Done():
-	case err := <-done:
-		require.NoError(t, err)
-	}
-	<-sh.slots
-	require.EqualError(t, <-done, "dialled")
 }
 
 // The option is the user's own, and node 0 of a step of Slurm learns from srun alone that another node has failed.

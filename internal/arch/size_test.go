@@ -60,8 +60,8 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 807_770
-	maxTestTokens = 735_700
+	maxTokens     = 807_730
+	maxTestTokens = 735_480
 )
 
 func TestTokens(t *testing.T) {
