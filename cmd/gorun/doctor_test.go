@@ -147,7 +147,7 @@ func TestDiagnosisOfManyHosts(t *testing.T) {
 	c := &doctor.Cluster{Asked: 9, Gorun: "v1", Program: "./trainer"}
 	for i := range 8 {
 		h := &doctor.Host{
-			Name: fmt.Sprint("n", i+1), Gorun: "v1",
+			Name: fmt.Sprint("n", i+1), Gorun: "v1", UID: 1000,
 			Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: 200}},
 		}
 		h.Clock = &doctor.Clock{Ahead: 2 + float64(i)/10}

@@ -165,7 +165,7 @@ func (r *reader) readIntel() {
 			devices = append(devices, "dev/dri/"+name)
 		}
 	}
-	r.add(r.given(gpus, devices, "Intel GPUs", "--device /dev/dri"))
+	r.add(r.given(gpus, devices, "Intel GPUs", "--device=/dev/dri"))
 }
 
 const pciDir = "sys/bus/pci/devices"

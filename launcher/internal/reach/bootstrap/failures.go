@@ -58,7 +58,7 @@ func (s *session) readError(ctx context.Context, err error) error {
 		return s.fail(s.step(), end.Error()+s.lastOutput(": "), end)
 	} else if s.isEcho(string(s.answers.chatter)) {
 		return s.fail(s.step(), "the command line for the host was printed, and not run there", nil).
-			WithHint("let --ssh name a program that runs it there, as `ssh` and `kubectl exec -i {host} --` do")
+			WithHint("let --ssh name a program that runs it there, as `ssh` does")
 	}
 	return s.fail(s.step(), "the shell ended "+how+" before gorun started"+s.lastOutput(": "), end)
 }
