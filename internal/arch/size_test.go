@@ -60,7 +60,7 @@ func TestLinesAreShort(t *testing.T) {
 // Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
 // needs more raises the budget, and its commit says why.
 const (
-	maxTokens     = 807_730
+	maxTokens     = 807_710
 	maxTestTokens = 735_480
 )
 

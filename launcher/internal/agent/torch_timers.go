@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/env"
+	"gorun/launcher/internal/process"
 )
 
 // watchdog serves PyTorch's file timers (torch.distributed.elastic.timer.FileTimerServer). A client opens the named
@@ -275,11 +276,8 @@ func (j *job) endExpired(r *rank, t fileTimer) {
 		return
 	}
 	sig := syscall.Signal(t.Signal)
-	if fd, err := unix.PidfdOpen(t.PID, 0); err == nil {
-		if t.PID != int(r.pid.Load()) && j.rankOf(t.PID) == r { // the pid was not reused
-			_ = unix.PidfdSendSignal(fd, sig, nil, 0)
-		}
-		unix.Close(fd)
+	if p, err := process.Describe(t.PID); err == nil && t.PID != int(r.pid.Load()) && j.rankOf(t.PID) == r {
+		_ = p.Signal(sig) // and to none that reuses the pid
 	}
 	_ = j.group.SignalProcess(r.row.Rank, sig) // it may have exited
 	j.timers.after(timerGrace, func() {

@@ -128,7 +128,7 @@ func (t Target) KillAll(limit time.Duration) (left []Proc) {
 		if !shortOfDescriptors(err) || time.Now().After(deadline) {
 			return nil
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // nothing tells of a free descriptor
 	}
 	defer s.close()
 	if t.AtOnce {
